@@ -226,7 +226,7 @@ def _find_or_build_image(client: DockerClient, note: Callable[[str], None]) -> s
         return found.reference
     lacking = images.why_not_buildable(kafka)
     if lacking is not None:
-        raise Unusable("no image for a helper container", got=lacking, next=f"ebbtide image build {kafka}")
+        raise Unusable("no image for a helper container", got=lacking, next=f"ebbtide kafka image build {kafka}")
     return images.build_image(client, kafka, note).reference
 
 

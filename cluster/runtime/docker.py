@@ -65,7 +65,7 @@ class DockerRuntime(HostRuntime):
         if kafka not in self._images:
             image = find_image(self._connect(), kafka)
             if image is None:
-                raise HarnessError(f"no image of Kafka {kafka}", next=f"ebbtide image build {kafka}")
+                raise HarnessError(f"no image of Kafka {kafka}", next=f"ebbtide kafka image build {kafka}")
             self._images[kafka] = image
 
     def _make_node_places(self) -> None:

@@ -97,7 +97,7 @@ def properties_of(plan: ClusterPlan, node: NodeInfo, data_dirs: Sequence[Path]) 
             "a scenario cannot set this property",
             where=f"cluster.{node.role}_properties",
             got=", ".join(owned),
-            next="leave the property out; `ebbtide validate` says why",
+            next="leave the property out; `ebbtide scenarios check` says why",
         )
     generated = _common_properties(plan, node, data_dirs) | (
         _broker_properties(plan, node) if broker else _controller_properties(plan, node)

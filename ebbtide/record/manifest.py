@@ -349,7 +349,7 @@ def read_manifest_and_keys(record: RecordFolder) -> tuple[Manifest, frozenset[st
                     "a folder of records, and not a run record",
                     where=str(record),
                     allowed=", ".join(newest) + (f" and {more} more" if (more := len(records) - len(newest)) else ""),
-                    next=f"ebbtide runs {shlex.quote(str(folder))}",
+                    next=f"ebbtide runs --runs {shlex.quote(str(folder))}",
                 )
         raise NoRecord("not a run record: manifest.json is missing", where=str(record), next=LIST_RECORDS)
     if not is_going(record):

@@ -62,7 +62,7 @@ def find(name_or_path: str) -> Scenario:
             next=f"ebbtide scenarios show {path.stem} > {shlex.quote(str(path))}    (makes the file)",
         )
     if path.suffix == ".toml" or is_file(path):
-        return load(path, next=f"ebbtide validate {shlex.quote(str(path))}", strict=True)
+        return load(path, next=f"ebbtide scenarios check {shlex.quote(str(path))}", strict=True)
     file = None if is_folder(path) and not is_file(Path(f"{name_or_path}.toml")) else _meant_file(name_or_path)
     named = name_or_path in names()
     if not named and file is not None:
@@ -70,7 +70,7 @@ def find(name_or_path: str) -> Scenario:
             f"not a scenario of the catalogue, did you mean {file}?",
             got=repr(name_or_path),
             allowed="a name that `ebbtide scenarios` lists, or the path of a .toml file",
-            next=f"ebbtide validate {shlex.quote(str(file))}",
+            next=f"ebbtide scenarios check {shlex.quote(str(file))}",
         )
     if not named and is_folder(path):
         inner = path / SCENARIO
@@ -78,7 +78,7 @@ def find(name_or_path: str) -> Scenario:
             "this is a folder, not a scenario",
             got=repr(name_or_path),
             allowed="a name that `ebbtide scenarios` lists, the path of a .toml file, or a folder of .toml files",
-            next=f"ebbtide validate {shlex.quote(str(inner))}" if is_file(inner) else "ebbtide scenarios",
+            next=f"ebbtide scenarios check {shlex.quote(str(inner))}" if is_file(inner) else "ebbtide scenarios",
         )
     return parse(text_of(name_or_path), file=f"{name_or_path}.toml", to_run=True)
 

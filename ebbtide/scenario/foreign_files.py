@@ -196,7 +196,7 @@ _KINDS = (
     _kind(
         r"^apiVersion:[ \t]*[\"']?chaos-mesh\.org",
         "a Chaos Mesh {kind}",
-        "its fault belongs under [[steps]] of a scenario; `ebbtide fault --help` lists the kinds",
+        "its fault belongs under [[steps]] of a scenario; `ebbtide cluster fault --help` lists the kinds",
     ),
     _kind(r"^apiVersion:[ \t]*[\"']?kafka\.strimzi\.io", "a Strimzi {kind} resource", _of_resource),
     _kind(r"^apiVersion:", "a Kubernetes {kind}", _of_resource),
@@ -213,6 +213,9 @@ _KINDS = (
     ),
     _kind(r'\A\s*\{\s*"snapshot_version"\s*:', SNAPSHOT, "`ebbtide advise` reads it", "ebbtide advise {path}"),
     _kind(
-        r"^\[\[(?:producers|steps|predictions)\]\]", SCENARIO_FILE, "`ebbtide run` runs it", "ebbtide validate {path}"
+        r"^\[\[(?:producers|steps|predictions)\]\]",
+        SCENARIO_FILE,
+        "`ebbtide run` runs it",
+        "ebbtide scenarios check {path}",
     ),
 )

@@ -137,7 +137,9 @@ def records_in(path: Path) -> list[Path]:
     judged = {record for record in runs if not is_going(RecordFolder(record))}
     if not judged:
         raise UsageError(
-            "every run in this folder is still running", where=str(path), next=f"ebbtide runs {shlex.quote(str(path))}"
+            "every run in this folder is still running",
+            where=str(path),
+            next=f"ebbtide runs --runs {shlex.quote(str(path))}",
         )
     plain = set(found) - set(runs)
     note_left_out(

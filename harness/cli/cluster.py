@@ -1,4 +1,4 @@
-"""`ebbtide cluster up|status|topic|exec|down`: a cluster for experiments by hand."""
+"""`ebbtide cluster up|status|topic|exec|fault|down`: a cluster for experiments by hand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _EXAMPLES = """examples:
   ebbtide cluster topic t
   ebbtide cluster exec -- \\
     sh -c 'python -m kafka.producer -b $EBBTIDE_BOOTSTRAP -t t'
-  ebbtide fault power-loss 'leader(t-0)'
+  ebbtide cluster fault power-loss 'leader(t-0)'
   ebbtide cluster down
 """
 
@@ -72,6 +72,11 @@ def command() -> Group:
     topic.option("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (default: 2)")
     topic.flag("--json", help="print one JSON object for each partition of the topic, one a line")
     add_cluster_option(topic)
+    group.lazy_action(
+        "fault",
+        "harness.cli.cluster_fault",
+        help="inject a fault, or run another step of scenarios, and prove its effect",
+    )
     down = group.action("down", help="stop a cluster, and undo everything that it made on this host")
     add_cluster_option(down, by_position=True)
     down.flag("--json", help="print the cluster and its record as one JSON object")
@@ -321,7 +326,7 @@ def _print_status(status: ClusterStatus) -> None:
     print(f"  reach:    ebbtide cluster exec -- CMD, or {shlex.join(namespace_prefix(status))} CMD")
     if status.published:
         print(f"  publish:  {','.join(status.published)}, reached from this host")
-    print("  break:    ebbtide fault power-loss 'broker(1)'")
+    print("  break:    ebbtide cluster fault power-loss 'broker(1)'")
     print(f"  record:   {status.record}")
     print(f"  end:      ebbtide cluster down {status.name}")
 

@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _PORT_MAX = 65_535
 
 
-def add_runs_option(command: Command) -> None:
+def add_runs_option(command: Command | Group) -> None:
     """Declare --runs, of every verb that leaves a run record."""
     command.option(
         "--runs",
@@ -71,7 +71,11 @@ _WHICH_CLUSTER = "the cluster to use, if several are running"
 def add_cluster_option_of_group(group: Group) -> None:
     """Declare --cluster of a group, so that it may also come before the subcommand."""
     group.option(
-        "--cluster", dest="cluster_before", metavar="NAME", help=_WHICH_CLUSTER, completes=completing.complete_cluster
+        "--cluster",
+        dest=f"cluster_before_{group.dest}",
+        metavar="NAME",
+        help=_WHICH_CLUSTER,
+        completes=completing.complete_cluster,
     )
 
 
@@ -93,7 +97,7 @@ def named_cluster(args: Args) -> str | None:
 
     Raises `UsageError` for two names.
     """
-    ways = ("cluster_before", "cluster", "cluster_alone")
+    ways = ("cluster_before_action", "cluster_before_kind", "cluster", "cluster_alone")
     names = list(dict.fromkeys(name for way in ways if (name := getattr(args, way, None)) is not None))
     if len(names) > 1:
         raise UsageError(
@@ -102,7 +106,7 @@ def named_cluster(args: Args) -> str | None:
     return names[0] if names else None
 
 
-def add_jobs_option(command: Command) -> None:
+def add_jobs_option(command: Command | Group) -> None:
     """Declare --jobs."""
     command.option(
         "--jobs",

@@ -1,4 +1,4 @@
-"""What `ebbtide cluster down` and `ebbtide fault` print with --json."""
+"""What `ebbtide cluster down` and `ebbtide cluster fault` print with --json."""
 
 from __future__ import annotations
 

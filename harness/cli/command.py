@@ -8,8 +8,9 @@ The mistakes are `UsageError`s. A verb's module has `command() -> Command | Grou
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -17,7 +18,7 @@ import click
 from ebbtide.errors import UsageError
 from ebbtide.suggestions import allowed_words, did_you_mean
 from harness.cli.help_layout import HelpContext
-from harness.cli.mistakes import raise_together
+from harness.cli.mistakes import raise_together, surplus_error
 from harness.cli.parameters import Argument, Option, completer_for, mistakes_of, name_in_usage, value_type
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
 class Args:
     """The typed values by name; `argv` is the command line itself."""
 
+    argv: tuple[str, ...]
+
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
 
@@ -41,16 +44,24 @@ class Args:
 
 
 class ParsedCommand(NamedTuple):
-    """A valid command line; `command_path` is the part before its arguments."""
+    """A valid command line.
+
+    `command_path` is the part before its arguments, and `module` is where the command is declared and run.
+    """
 
     args: Args
     command_path: str
+    module: Any
 
 
 class _CommandBase(click.Command):
-    """How commands and groups declare parameters and print help."""
+    """How commands and groups declare parameters and print help.
+
+    `module` is the module that declares the command if it was imported only for this command.
+    """
 
     context_class = HelpContext
+    module: ModuleType | None = None
 
     def __init__(self, description: str = "", *, epilog: str | None = None, **settings: Any) -> None:
         context = {**_SETTINGS, **settings.pop("context_settings", {})}
@@ -161,21 +172,32 @@ class Command(_CommandBase):
 
     def invoke(self, ctx: click.Context) -> ParsedCommand:
         """Return the typed values of this command and of its groups."""
-        values: dict[str, object] = {}
-        above: click.Context | None = ctx
-        while above is not None:
-            values = {**above.params, **values}
-            if above.parent is not None and isinstance(above.parent.command, Group):
-                values[above.parent.command.dest] = above.info_name
-            above = above.parent
-        return ParsedCommand(Args(**values), ctx.command_path)
+        return parsed_command(ctx)
+
+
+def parsed_command(ctx: click.Context) -> ParsedCommand:
+    """Return what was typed for a command and its groups; a name that both have is the command's."""
+    values: dict[str, object] = {}
+    module: ModuleType | None = None
+    subcommand: str | None = None
+    above: click.Context | None = ctx
+    while above is not None:
+        command = above.command
+        assert isinstance(command, _CommandBase)
+        values = {**above.params, **values}
+        if isinstance(command, Group):
+            values.setdefault(command.dest, subcommand)
+        module = module or command.module
+        subcommand, above = above.info_name, above.parent
+    return ParsedCommand(Args(**values), ctx.command_path, module)
 
 
 class Group(_CommandBase, click.Group):
     """A command with subcommands.
 
     `dest` gets the subcommand's name, `metavar` is for the usage line. `hint` returns what follows `unknown KIND` for a
-    word that is none of the subcommands.
+    word that is none of the subcommands. With `runs_bare` the group also runs without a subcommand: its own options are
+    for that call, and `dest` is then None.
     """
 
     def __init__(
@@ -186,25 +208,56 @@ class Group(_CommandBase, click.Group):
         metavar: str,
         epilog: str | None = None,
         hint: Callable[[str, Sequence[str]], str] = did_you_mean,
+        runs_bare: bool = False,
     ) -> None:
-        super().__init__(description, epilog=epilog, no_args_is_help=False)
+        super().__init__(description, epilog=epilog, no_args_is_help=False, invoke_without_command=runs_bare)
         self._hint = hint
         self.dest = dest
         self.subcommand_metavar = metavar
+        self.lines: dict[str, str] = {}
+        """The subcommands and their lines in the help, in the order of their declaration."""
+        self._modules: dict[str, str] = {}
 
     def action(self, name: str, *, help: str, **settings: Any) -> Command:
         """Declare a subcommand; `help` is its line in this group's help, and by default all that its own help says."""
         command = Command(settings.pop("description", f"{help[:1].upper()}{help[1:]}."), **settings)
-        command.short_help = help
+        self.lines[name] = help
         self.add_command(command, name)
         return command
 
+    def lazy_action(self, name: str, module: str, *, help: str) -> None:
+        """Declare a subcommand that has a module of its own, which is imported only when the subcommand is typed."""
+        self.lines[name] = help
+        self._modules[name] = module
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the subcommands in the order of their declaration."""
-        return list(self.commands)
+        return list(self.lines)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a subcommand, for which its module may have to be imported."""
+        if cmd_name in self._modules and cmd_name not in self.commands:
+            module = importlib.import_module(self._modules[cmd_name])
+            command = module.command()
+            command.module = module
+            self.add_command(command, cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the help lines, without importing a module."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.lines.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names and options, without importing a module."""
+        from click.shell_completion import CompletionItem
+
+        names = [CompletionItem(name, help=line) for name, line in self.lines.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*click.Command.collect_usage_pieces(self, ctx), f"{self.subcommand_metavar} ..."]
+        words = f"{self.subcommand_metavar} ..."
+        return [*click.Command.collect_usage_pieces(self, ctx), f"[{words}]" if self.invoke_without_command else words]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words before the subcommand.
@@ -216,9 +269,15 @@ class Group(_CommandBase, click.Group):
         mistakes = mistakes_of(ctx)
         rest = super().parse_args(ctx, mistakes.readable_words(ctx, args))
         if mistakes.positions == 0:
-            mistakes.missing.append(self.subcommand_metavar)
+            if not self.invoke_without_command:
+                mistakes.missing.append(self.subcommand_metavar)
             mistakes.raise_all(ctx, allowed=", ".join(self.list_commands(ctx)))
         return rest
+
+    def invoke(self, ctx: click.Context) -> ParsedCommand:
+        """Return the typed values of the subcommand, or of a call without one."""
+        parsed: ParsedCommand | None = click.Group.invoke(self, ctx)
+        return parsed if parsed is not None else parsed_command(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -227,55 +286,42 @@ class Group(_CommandBase, click.Group):
 
         Raises `UsageError` for an unknown one, before the words after it are read.
         """
-        if ctx.resilient_parsing or args[0] in self.list_commands(ctx):
+        known = self.list_commands(ctx)
+        if ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        if args[0] in known:
+            self._refuse_options_before(ctx, args[0])
             return super().resolve_command(ctx, args)
         if mistakes_of(ctx).unknown:
             # The word after an unknown option may be its value.
             mistakes_of(ctx).raise_all(ctx)
-        known = self.list_commands(ctx)
         if args[0] == _HELP:
             mistakes_of(ctx).raise_all(ctx)
             if words := [one for one in args[1:] if one != _HELP and not one.startswith("-")]:
                 return self.resolve_command(ctx, [*words, "--help"])
             click.echo(ctx.get_help())
             ctx.exit()
-        what = f"unknown {self.subcommand_metavar.lower()}{self._hint(args[0], known)}"
+        hint = self._hint(args[0], known)
+        what = f"unknown {self.subcommand_metavar.lower()}{hint}"
         error = UsageError(what, got=args[0], allowed=allowed_words(args[0], known))
+        if self.invoke_without_command and not hint:
+            surplus = surplus_error([word for word in args if not word.startswith("-")], ctx)
+            error = surplus if surplus.allowed or surplus.next else error
         raise_together([*mistakes_of(ctx).values, error], ctx)
         raise error
 
-
-class LazyGroup(Group):
-    """A group that imports the module of a subcommand only when it is typed.
-
-    `lines` has the help line of each subcommand; its module is `prefix` plus its name.
-    """
-
-    def __init__(self, description: str, lines: Mapping[str, str], prefix: str, **settings: Any) -> None:
-        super().__init__(description, **settings)
-        self._lines = lines
-        self._prefix = prefix
-
-    def module(self, name: str) -> Any:
-        """Import and return the module of a subcommand."""
-        return importlib.import_module(f"{self._prefix}{name}")
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the subcommands in the order of the help."""
-        return list(self._lines)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command that the subcommand's module declares."""
-        return self.module(cmd_name).command() if cmd_name in self._lines else None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Print the help lines, without importing a module."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(self._lines.items()))
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete names and options, without importing a module."""
-        from click.shell_completion import CompletionItem
-
-        names = [CompletionItem(name, help=line) for name, line in self._lines.items() if name.startswith(incomplete)]
-        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+    def _refuse_options_before(self, ctx: click.Context, subcommand: str) -> None:
+        """Raise `UsageError` for options of the call without a subcommand before a subcommand."""
+        if not self.invoke_without_command:
+            return
+        typed = [
+            name_in_usage(param)
+            for param in self.params
+            if ctx.get_parameter_source(str(param.name)) is click.core.ParameterSource.COMMANDLINE
+        ]
+        if typed:
+            raise UsageError(
+                f"{subcommand} does not take the options of `{ctx.command_path}`",
+                where=", ".join(typed),
+                next=f"{ctx.command_path} {subcommand} --help",
+            )

@@ -1,4 +1,4 @@
-"""What `ebbtide compare` prints with --json."""
+"""What `ebbtide runs compare` prints with --json."""
 
 from __future__ import annotations
 

@@ -13,9 +13,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem, FishComplete, add_completion_class, shell_complete
-
-SHELLS = ("bash", "zsh", "fish")
+from click.shell_completion import (
+    CompletionItem,
+    FishComplete,
+    add_completion_class,
+    get_completion_class,
+    shell_complete,
+)
 
 
 @add_completion_class
@@ -34,6 +38,13 @@ def answer_shell(group: click.Group, variable: str, instruction: str) -> int:
         return shell_complete(group, {}, "ebbtide", variable, instruction)
     except Exception:
         return 1
+
+
+def completion_script(group: click.Group, variable: str, shell: str) -> str:
+    """Return the script with which a shell completes the words of the command."""
+    completer = get_completion_class(shell)
+    assert completer is not None
+    return completer(group, {}, "ebbtide", variable).source().rstrip("\n")
 
 
 def complete_scenario_or_file(incomplete: str) -> list[CompletionItem[str]]:

@@ -105,40 +105,40 @@ def json_outputs() -> tuple[JsonOutput, ...]:
     from ebbtide.record.rows import PartitionState
     from harness.cli.cluster_outputs import DownOutput, FaultOutput
     from harness.cli.compare_output import CompareOutput
-    from harness.cli.image import RemovedImage
     from harness.cli.kafka import ReleaseRow
+    from harness.cli.kafka_image import RemovedImage
     from harness.cli.night_outputs import NightOutput, SiteOutput
     from harness.cli.runs import RecordRow
     from harness.cli.scenarios import ShippedScenario
+    from harness.cli.scenarios_check import CheckedFile
     from harness.cli.spec_outputs import SpecCheckOutput, SpecFindOutput, SpecRulesOutput, SpecVectorsOutput
-    from harness.cli.validate import CheckedFile
 
     line: Shape = "one object a line"
     rows: tuple[tuple[str, tuple[str, ...], Shape, Any], ...] = (
         ("verdict", ("run", "analyze", "watch"), line, Verdict),
         ("analyze-stdin", ("analyze -",), line, AnalyzedRecord),
         ("nightly", ("nightly",), line, NightOutput),
-        ("report", ("report",), "one object", SiteOutput),
+        ("nightly-site", ("nightly site",), "one object", SiteOutput),
         ("replay", ("replay",), "one object", ReplayOutput),
         ("shrink", ("shrink",), "one object", ShrinkOutput),
         ("cluster", ("cluster up", "cluster status"), line, ClusterStatus),
         ("topic", ("cluster topic",), line, PartitionState),
         ("down", ("cluster down",), "one object", DownOutput),
-        ("fault", ("fault",), "one object", FaultOutput),
-        ("compare", ("compare",), "one object", CompareOutput),
+        ("cluster-fault", ("cluster fault",), "one object", FaultOutput),
+        ("runs-compare", ("runs compare",), "one object", CompareOutput),
         ("explain", ("explain",), "one object", Life | None),
         ("advise", ("advise",), "one object", AdviceOutput),
         ("runs", ("runs",), line, RecordRow),
         ("random", ("random",), "one object", RandomOutput),
         ("scenarios", ("scenarios",), line, ShippedScenario),
-        ("validate", ("validate",), line, CheckedFile),
+        ("scenarios-check", ("scenarios check",), line, CheckedFile),
         ("spec-check", ("spec check",), "one object", SpecCheckOutput),
         ("spec-find", ("spec find",), "one object", SpecFindOutput),
         ("spec-rules", ("spec rules",), "one object", SpecRulesOutput),
         ("spec-vectors", ("spec vectors",), "one object", SpecVectorsOutput),
         ("kafka", ("kafka list", "kafka fetch"), "one array", ReleaseRow),
-        ("image", ("image list", "image build"), line, BuiltImage),
-        ("image-remove", ("image remove",), line, RemovedImage),
+        ("kafka-image", ("kafka image list", "kafka image build"), line, BuiltImage),
+        ("kafka-image-remove", ("kafka image remove",), line, RemovedImage),
         ("clean", ("clean",), line, CleanOutcome),
         ("doctor", ("doctor",), "one array", Check),
     )

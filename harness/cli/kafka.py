@@ -1,4 +1,4 @@
-"""`ebbtide kafka fetch | list`: fetches and lists Kafka releases on this host."""
+"""`ebbtide kafka fetch | list | image`: fetches and lists Kafka releases on this host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.cli.output import print_json, print_table
 def command() -> Group:
     """Declare the verb and its actions."""
     group = Group(
-        "Fetch Kafka releases with Maven, and list the cached and known releases.",
+        "Fetch Kafka releases with Maven, list the cached and known releases, and build Docker images of them.",
         dest="action",
         metavar="ACTION",
     )
@@ -46,6 +46,7 @@ def command() -> Group:
     )
     list_.flag("--verify", help="compare every jar's SHA-256, not only its size")
     list_.flag("--json", help="print one JSON array")
+    group.lazy_action("image", "harness.cli.kafka_image", help="build, list and remove Docker images of releases")
     return group
 
 

@@ -2,9 +2,10 @@
 
 It finds the verb, runs it, and returns the exit code.
 
-A verb is a module `harness.cli.<verb>`. Its `command()` declares the arguments (`harness.cli.command`), and its
-`run(args)` returns an `ExitCode`. A verb that needs root's privileges also has `privileges(args)`, which returns a
-`PrivilegeRequest` (`cluster.privileges.choice`), or None if these arguments need none. `args.argv` is what was typed.
+A verb is a module `harness.cli.<verb>`, and so is a large subcommand, `harness.cli.<verb>_<subcommand>`. Its
+`command()` declares the arguments (`harness.cli.command`), and its `run(args)` returns an `ExitCode`. A verb that needs
+root's privileges also has `privileges(args)`, which returns a `PrivilegeRequest` (`cluster.privileges.choice`), or None
+if these arguments need none. `args.argv` is what was typed.
 
 Only the module of the typed verb is imported, so `ebbtide --help` loads neither Spark nor docker nor pyarrow. The help
 shows the other verbs from `VERBS`.
@@ -23,33 +24,29 @@ import click
 from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, UsageError
 from ebbtide.shown_text import without_middle
 from ebbtide.signals import is_interrupt
-from ebbtide.streams import ignore_closed_pipes, shown_output
-from harness.cli.command import Args, LazyGroup
+from ebbtide.streams import ignore_closed_pipes, print_verbatim, shown_output
+from harness.cli.command import Group, ParsedCommand
 from harness.cli.mistakes import Mistakes
+from harness.cli.old_spellings import respelled
+from harness.cli.parameters import Option, mistakes_of, value_type
 
 VERBS: dict[str, str] = {
     "run": "run a scenario on one or more Kafka releases, and judge the runs",
-    "nightly": "run all scenarios within a time budget, and keep a history",
-    "report": "write the nights of stores as a static site",
+    "nightly": "run all scenarios within a time budget, and keep a history and its site",
     "replay": "run a recorded schedule again, on the same or another release",
     "shrink": "find the smallest scenario that reproduces a finding",
-    "cluster": "start, use and stop a cluster for experiments by hand",
-    "fault": "inject one fault into a running cluster",
+    "cluster": "start, break and stop a cluster for experiments by hand",
     "watch": "record and judge what a cluster loses that Ebbtide did not start",
     "analyze": "judge recorded runs again, offline, and replace their verdicts",
-    "compare": "put runs on one time axis, and say what differs",
     "explain": "explain what happened to one record of a run",
     "advise": "say what a cluster of yours could lose, read-only",
-    "runs": "list the recorded runs",
+    "runs": "list the recorded runs, or compare some of them",
     "random": "draw a random schedule of faults, and run it",
-    "scenarios": "list the shipped scenarios, or print one",
-    "validate": "check scenario files without running them",
+    "scenarios": "list the shipped scenarios, print one, or check files of your own",
     "spec": "check, explore and print the protocol specification",
-    "kafka": "fetch and list Kafka releases",
-    "image": "build, list and remove Docker images with Kafka",
+    "kafka": "fetch and list Kafka releases, and build Docker images of them",
     "clean": "undo what killed runs left on this host",
     "doctor": "check what this host can do, and say what to install",
-    "completion": "print the completion script of bash, zsh or fish",
 }
 """Each verb and its line in the help; its module has the same name."""
 
@@ -63,6 +60,11 @@ _EPILOG = """exit codes:
 start here:
   ebbtide doctor
   ebbtide run last-replica-standing --kafka 3.9.1,4.3.1
+
+completion of the shell's words, in the file that the shell reads at its start:
+  eval "$(ebbtide --completion bash)"        ~/.bashrc
+  eval "$(ebbtide --completion zsh)"         ~/.zshrc, after compinit
+  ebbtide --completion fish | source         ~/.config/fish/config.fish
 """
 
 _REFUSALS = {
@@ -73,6 +75,7 @@ _REFUSALS = {
 """The exit code of each error by which the host refuses a file."""
 _WORD_MAX = 200
 
+SHELLS = ("bash", "zsh", "fish")
 COMPLETE = "_EBBTIDE_COMPLETE"
 """The environment variable with which a shell asks for completions."""
 
@@ -125,15 +128,26 @@ def _main(argv: Sequence[str] | None) -> int:
     return code
 
 
-def root_command() -> LazyGroup:
+def root_command() -> Group:
     """Declare the whole command."""
-    group = LazyGroup(
+    group = Group(
         "Inject faults into real Apache Kafka, and say for every lost record whether the protocol allows the loss.",
-        VERBS,
-        "harness.cli.",
         dest="verb",
         metavar="VERB",
         epilog=_EPILOG,
+    )
+    for verb, line in VERBS.items():
+        group.lazy_action(verb, f"harness.cli.{verb}", help=line)
+    group.params.append(
+        Option(
+            ["--completion"],
+            type=value_type(str, SHELLS),
+            metavar="SHELL",
+            is_eager=True,
+            expose_value=False,
+            callback=_print_completion,
+            help="print the completion script of bash, zsh or fish, and exit",
+        )
     )
     group.params.append(
         click.Option(
@@ -146,6 +160,17 @@ def root_command() -> LazyGroup:
         )
     )
     return group
+
+
+def _print_completion(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
+    if mistakes_of(ctx).values:
+        mistakes_of(ctx).raise_all(ctx)
+    if shell is None or ctx.resilient_parsing:
+        return
+    from harness.cli.completing import completion_script
+
+    print_verbatim(completion_script(root_command(), COMPLETE, shell))
+    ctx.exit()
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, given: bool) -> None:
@@ -164,6 +189,7 @@ def _run(argv: Sequence[str]) -> int:
         from harness.cli.completing import answer_shell
 
         return answer_shell(group, COMPLETE, instruction)
+    argv = respelled(list(argv))
     try:
         with group.make_context("ebbtide", list(argv), obj=Mistakes()) as ctx:
             typed = group.invoke(ctx)
@@ -171,7 +197,7 @@ def _run(argv: Sequence[str]) -> int:
         return end.exit_code
     typed.args.argv = tuple(argv)
     try:
-        return _run_verb(group, typed.args, argv)
+        return _run_verb(typed, argv)
     except UsageError as error:
         # A mistake in an option reads as if the parser had found it.
         if error.where is not None and (error.where.startswith("--") or error.where == COMMAND_LINE):
@@ -195,8 +221,8 @@ def _refuse_endless_numbers(argv: Sequence[str]) -> None:
                 )
 
 
-def _run_verb(group: LazyGroup, args: Args, argv: Sequence[str]) -> int:
-    module = group.module(args.verb)
+def _run_verb(typed: ParsedCommand, argv: Sequence[str]) -> int:
+    module, args = typed.module, typed.args
     request = module.privileges(args) if os.geteuid() != 0 and hasattr(module, "privileges") else None
     if request is not None:
         from cluster.privileges.choice import rerun_with_privileges

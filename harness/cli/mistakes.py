@@ -106,9 +106,9 @@ class Mistakes:
         meant = [word for word in surplus if did_you_mean(word.partition("=")[0], options)]
         rest = [word for word in surplus if word not in meant]
         return [
-            *([_surplus_error(rest, ctx)] if rest else []),
+            *([surplus_error(rest, ctx)] if rest else []),
             *(
-                _unknown_word_error(word, options, is_group=isinstance(ctx.command, click.Group))
+                _unknown_word_error(word, options, is_group=_needs_subcommand(ctx.command))
                 for word in [*meant, *self.unknown]
             ),
         ]
@@ -140,7 +140,7 @@ def _options(ctx: click.Context) -> dict[str, click.Option]:
     return {name: param for param in params for name in param.opts}
 
 
-def _surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
+def surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
     """Return one error for all surplus words of a command line.
 
     A shell produces surplus words when it expands a pattern to several files, for example `runs/*`.
@@ -219,6 +219,10 @@ def _comma_separated(value: str | None, surplus: Sequence[str]) -> str:
 
 def _separate(words: Sequence[str]) -> list[str]:
     return [one for word in words for one in word.split(",") if one]
+
+
+def _needs_subcommand(command: click.Command) -> bool:
+    return isinstance(command, click.Group) and not command.invoke_without_command
 
 
 def _is_option(word: str) -> bool:

@@ -1,4 +1,4 @@
-"""What `ebbtide nightly` and `ebbtide report` print with --json."""
+"""What `ebbtide nightly` and `ebbtide nightly site` print with --json."""
 
 from __future__ import annotations
 

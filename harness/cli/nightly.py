@@ -1,4 +1,4 @@
-"""`ebbtide nightly`: runs the catalogue and random schedules in a time budget."""
+"""`ebbtide nightly [site]`: runs the catalogue and random schedules in a time budget."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.judging_process import JudgingProcess
 from harness.cli import completing
 from harness.cli.cluster_options import add_jobs_option, jobs_of
-from harness.cli.command import Args, Command
+from harness.cli.command import Args, Group
 from harness.cli.night_settings import settings_of
+from harness.cli.nightly_site import SITE
 from harness.cli.output import print_json
-from harness.cli.report import SITE
 from harness.cli.rule_files import add_rule_option, rule_paths
 
 if TYPE_CHECKING:
@@ -36,13 +36,19 @@ CATALOGUE_SHARE = 0.8
 """The catalogue's share of the budget if random schedules follow; the rest of it runs the next night."""
 
 
-def command() -> Command:
+def command() -> Group:
     """Declare the verb's arguments."""
-    command = Command(
+    command = Group(
         "Run all scenarios, and then random schedules until the time budget ends. Judge every run, and keep the "
         "results of every night. A new contradiction is replayed three times, and then shrunk. To continue a night "
         "that was killed, or that could not judge its runs, type the same command again.",
         epilog="example: ebbtide nightly --budget 2h --kafka 3.9.1,4.3.1 --store /var/lib/ebbtide",
+        dest="action",
+        metavar="ACTION",
+        runs_bare=True,
+    )
+    command.lazy_action(
+        "site", "harness.cli.nightly_site", help="write the nights of one or more stores as a static site"
     )
     command.option(
         "--budget",

@@ -179,5 +179,7 @@ def _kinds(text: str) -> frozenset[StepKind]:
         if word not in KINDS:
             what = f"not a kind of step{hint_on_kind(word, KINDS)}"
             allowed = allowed_words(word, sorted(KINDS))
-            raise UsageError(what, where="--without", got=repr(word), allowed=allowed, next="ebbtide fault --help")
+            raise UsageError(
+                what, where="--without", got=repr(word), allowed=allowed, next="ebbtide cluster fault --help"
+            )
     return frozenset(kind for kind in KINDS if kind in words)

@@ -137,7 +137,7 @@ def _note(line: str) -> None:
 def _print_result(original: LoadedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
     from analysis.record.record import Record
     from analysis.report.summary import judged_run
-    from harness.cli.compare import print_comparison
+    from harness.cli.runs_compare import print_comparison
     from harness.cli.verdict_output import print_side_by_side
     from harness.replay.finding import finding
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from ebbtide.record.folder import RecordFolder
 from ebbtide.untrusted.files import path_from
 from harness.cli import completing
-from harness.cli.command import Command
+from harness.cli.command import Command, Group
 
 _paths: tuple[Path, ...] = ()
 
 
-def add_rule_option(command: Command) -> None:
+def add_rule_option(command: Command | Group) -> None:
     """Declare --rule."""
     command.option(
         "--rule",

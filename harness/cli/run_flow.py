@@ -113,11 +113,11 @@ def run_and_judge(
     from ebbtide.judging_process import JudgingProcess
     from ebbtide.record.verdict import unfinished_verdict
     from ebbtide.shown_console import PlainTextConsole
-    from harness.cli.compare import print_comparison
     from harness.cli.output import print_json
     from harness.cli.progress import judging_note, print_saving
     from harness.cli.rule_files import rule_paths
     from harness.cli.run_table import print_run_table
+    from harness.cli.runs_compare import print_comparison
     from harness.runner.live_view import display_for
 
     with JudgingProcess(rules=rule_paths()) as judge:

@@ -1,4 +1,4 @@
-"""`ebbtide runs [DIR]`: lists the run records in a folder, newest first."""
+"""`ebbtide runs [compare]`: lists the run records in a folder, newest first."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ebbtide.errors import ExitCode
 from ebbtide.folders import walk
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Outcome, PredictionKind, Verdict
-from harness.cli import completing
-from harness.cli.command import Args, Command
+from harness.cli.cluster_options import add_runs_option
+from harness.cli.command import Args, Group
 from harness.cli.output import print_json, print_table
 
 _BLOCK_BYTES = 512
@@ -21,24 +21,16 @@ _BLOCK_BYTES = 512
 _UNITS = ("B", "K", "M", "G", "T")
 
 
-def command() -> Command:
+def command() -> Group:
     """Declare the verb's arguments."""
-    command = Command("List the run records in a folder, newest first, with their outcomes and sizes.")
-    command.argument(
-        "directory",
-        needed=False,
-        metavar="DIR",
-        type=Path,
-        completes=completing.complete_folder,
-        help="the folder (default: runs)",
+    command = Group(
+        "List the run records in a folder, newest first, with their outcomes and sizes.",
+        dest="action",
+        metavar="ACTION",
+        runs_bare=True,
     )
-    command.option(
-        "--runs",
-        metavar="DIR",
-        type=Path,
-        completes=completing.complete_folder,
-        help="the same as DIR",
-    )
+    command.lazy_action("compare", "harness.cli.runs_compare", help="put runs on one time axis, and say what differs")
+    add_runs_option(command)
     command.flag("--json", help="print one JSON object for each record, one a line")
     return command
 
@@ -46,21 +38,14 @@ def command() -> Command:
 def run(args: Args) -> ExitCode:
     """Print the list of runs.
 
-    Raises `UsageError` if the folder is missing, is something else, or is named twice.
+    Raises `UsageError` if the folder is missing, or is something else.
     """
     from ebbtide.errors import UsageError
     from ebbtide.plurals import plural
     from ebbtide.record.manifest import MANIFEST, is_record
     from ebbtide.untrusted.files import is_folder
 
-    if args.directory and args.runs and args.directory.resolve() != args.runs.resolve():
-        raise UsageError(
-            "the command names two folders",
-            got=f"{args.directory} and --runs {args.runs}",
-            allowed="one of them",
-            next=f"ebbtide runs {shlex.quote(str(args.directory))}",
-        )
-    directory = args.directory or args.runs or Path("runs")
+    directory = args.runs
     if is_record(directory):
         raise UsageError(
             "this is a run record, not a folder of records",
@@ -73,7 +58,7 @@ def run(args: Args) -> ExitCode:
         raise UsageError(
             "this is a store of nights",
             where=str(directory),
-            next=f"ebbtide runs {shlex.quote(str(directory / 'runs'))}",
+            next=f"ebbtide runs --runs {shlex.quote(str(directory / 'runs'))}",
         )
     try:
         folders = [folder for folder in directory.iterdir() if is_folder(folder) and not folder.name.startswith(".")]

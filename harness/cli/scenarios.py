@@ -1,9 +1,9 @@
-"""`ebbtide scenarios [show NAME]`: lists the shipped scenarios, or prints one."""
+"""`ebbtide scenarios [show | check]`: lists the shipped scenarios, prints one, or checks files."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -12,30 +12,27 @@ import msgspec
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.streams import print_verbatim
 from harness.cli import completing
-from harness.cli.command import Args, Command
+from harness.cli.command import Args, Group
 from harness.cli.output import print_json
 
-_ACTIONS = ("list", "show")
 _START = "ebbtide run last-replica-standing --kafka 3.9.1,4.3.1"
 
 
-def command() -> Command:
+def command() -> Group:
     """Declare the verb's arguments."""
-    command = Command(
+    group = Group(
         "List the shipped scenarios by what they break, each with the usual time of a run and the releases that it "
-        "names. `show NAME` prints the file of one, which you may copy and change. `ebbtide run NAME --kafka RELEASE` "
-        "runs one, also on a release that it does not name."
+        "names. `ebbtide run NAME --kafka RELEASE` runs one, also on a release that it does not name.",
+        dest="action",
+        metavar="ACTION",
+        hint=_hint_on_scenario,
+        runs_bare=True,
     )
-    command.argument(
-        "action",
-        needed=False,
-        default="list",
-        help="list or show (default: list)",
-        completes=completing.complete_words(_ACTIONS),
-    )
-    command.argument("name", needed=False, help="the scenario to print", completes=completing.complete_scenario)
-    command.flag("--json", help="list: print one JSON object for each scenario, one a line")
-    return command
+    group.flag("--json", help="print one JSON object for each scenario, one a line")
+    show = group.action("show", help="print the file of one scenario, which you may copy and change")
+    show.argument("name", metavar="NAME", help="the scenario to print", completes=completing.complete_scenario)
+    group.lazy_action("check", "harness.cli.scenarios_check", help="check scenario files without running them")
+    return group
 
 
 class ShippedScenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,35 +52,22 @@ class ShippedScenario(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(args: Args) -> ExitCode:
     """Print the list, or the TOML of one scenario."""
-    from ebbtide.scenario import catalogue
-    from ebbtide.scenario.examples import show_example
-
-    if args.action not in _ACTIONS:
-        raise _unknown_action(args.action)
     if args.action == "show":
-        if args.json:
-            raise UsageError("show prints TOML", where="--json", allowed="ebbtide scenarios --json")
-        if args.name is None:
-            raise UsageError(
-                "show needs the name of a scenario",
-                allowed="a name that `ebbtide scenarios` lists",
-                next=show_example(None),
-            )
-        if Path(args.name).is_file():
-            raise UsageError(
-                "this is a file, not a shipped scenario", got=args.name, next=f"cat {shlex.quote(args.name)}"
-            )
-        print_verbatim(catalogue.text_of(args.name).rstrip("\n"))
-        return ExitCode.AS_PREDICTED
-    if args.name is not None:
-        near = _nearest_scenario(args.name)
-        shown = "" if near is None else f" show {near}"
-        raise UsageError("list takes no name", got=repr(args.name), next=f"ebbtide scenarios{shown}")
+        return _show(args.name)
     if args.json:
         for row in sorted(_shipped(), key=lambda row: row.name):
             print_json(row)
     else:
         _print(_shipped())
+    return ExitCode.AS_PREDICTED
+
+
+def _show(name: str) -> ExitCode:
+    from ebbtide.scenario import catalogue
+
+    if Path(name).is_file():
+        raise UsageError("this is a file, not a shipped scenario", got=name, next=f"cat {shlex.quote(name)}")
+    print_verbatim(catalogue.text_of(name).rstrip("\n"))
     return ExitCode.AS_PREDICTED
 
 
@@ -123,31 +107,14 @@ def _print(rows: Iterable[ShippedScenario]) -> None:
     print("next: ebbtide run NAME --kafka RELEASE[,RELEASE...]")
 
 
-def _unknown_action(word: str) -> UsageError:
-    """Return the error for a word that is no action; it may be the name of a scenario, or its beginning."""
+def _hint_on_scenario(word: str, actions: Sequence[str]) -> str:
+    """Return what follows `unknown action` for a word that may be meant as a scenario, or as an action."""
     from ebbtide.scenario import catalogue
-    from ebbtide.suggestions import did_you_mean, nearest_names
+    from ebbtide.suggestions import did_you_mean, meant_name, nearest_names
 
     names = catalogue.names()
-    begun = nearest_names(word, [one for one in names if one.startswith(word)])
-    allowed = "list, or show NAME"
-    if (near := _nearest_scenario(word)) is not None:
-        what, next_ = "unknown action, did you mean a scenario?", f"ebbtide scenarios show {near}"
-    elif begun:
-        what, next_ = "unknown action, did you mean a scenario?", f"ebbtide scenarios    (lists all {len(names)})"
-        allowed += f", such as {', '.join(begun)}"
-    else:
-        what, next_ = f"unknown action{did_you_mean(word, _ACTIONS)}", "ebbtide scenarios --help"
-    return UsageError(what, got=repr(word), allowed=allowed, next=next_)
-
-
-def _nearest_scenario(word: str) -> str | None:
-    """Return the scenario that the word names or resembles, or the only one that begins with it."""
-    from ebbtide.scenario import catalogue
-    from ebbtide.suggestions import meant_name
-
-    names = catalogue.names()
-    if word in names:
-        return word
-    near = meant_name(word, [*names, *_ACTIONS])
-    return None if near in _ACTIONS else near
+    if (near := word if word in names else meant_name(word, [*names, *actions])) in names:
+        return f", did you mean `ebbtide scenarios show {near}`?"
+    if begun := nearest_names(word, [one for one in names if one.startswith(word)]):
+        return f", did you mean a scenario, such as {', '.join(begun)}?"
+    return did_you_mean(word, actions)

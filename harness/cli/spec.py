@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-
-from ebbtide.errors import ExitCode
-from harness.cli.command import Args, LazyGroup
+from harness.cli.command import Group
 
 _SUBCOMMANDS: dict[str, str] = {
     "check": "check that a property holds in every state of a small configuration",
@@ -14,21 +11,13 @@ _SUBCOMMANDS: dict[str, str] = {
     "vectors": "compare the specification with conformance vectors",
 }
 """Each subcommand and its line in the help; its module is `harness.cli.spec_<name>`."""
-_PREFIX = "harness.cli.spec_"
 
 
-def command() -> LazyGroup:
+def command() -> Group:
     """Declare the subcommands."""
-    return LazyGroup(
-        "Check, explore and print Kafka's replication protocol, written as a program.",
-        _SUBCOMMANDS,
-        _PREFIX,
-        dest="action",
-        metavar="ACTION",
+    group = Group(
+        "Check, explore and print Kafka's replication protocol, written as a program.", dest="action", metavar="ACTION"
     )
-
-
-def run(args: Args) -> ExitCode:
-    """Run the subcommand that was typed."""
-    code: ExitCode = importlib.import_module(f"{_PREFIX}{args.action}").run(args)
-    return code
+    for name, line in _SUBCOMMANDS.items():
+        group.lazy_action(name, f"harness.cli.spec_{name}", help=line)
+    return group

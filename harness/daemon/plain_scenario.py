@@ -11,7 +11,7 @@ def plain_scenario(kafka: str, cluster: ClusterSpec) -> Scenario:
     return Scenario(
         name=PLAIN_CLUSTER,
         title="A cluster for experiments by hand",
-        description="Its steps are those of `ebbtide fault`.",
+        description="Its steps are those of `ebbtide cluster fault`.",
         kafka=(kafka,),
         cluster=cluster,
         topics={},

@@ -27,7 +27,7 @@ def refuse_topic(runtime: Runtime, image: MetadataImage, name: str, spec: TopicS
             UsageError(
                 "a topic of this name exists",
                 got=f"{name}, with {count} partition{'s' if count > 1 else ''} and replication factor {factor}",
-                allowed=f"another name, or `ebbtide fault delete-topic --topic {name}` first",
+                allowed=f"another name, or `ebbtide cluster fault delete-topic --topic {name}` first",
             )
         )
     problems += validate_topic(name, TablePart.of(spec), name, len(_broker_ids(runtime)))

@@ -164,7 +164,9 @@ def load_run(folder: Path) -> LoadedRun:
     return LoadedRun(
         folder=folder,
         manifest=manifest,
-        scenario=load(folder / SCENARIO, next=f"ebbtide validate {shlex.quote(str(folder / SCENARIO))}", to_run=True),
+        scenario=load(
+            folder / SCENARIO, next=f"ebbtide scenarios check {shlex.quote(str(folder / SCENARIO))}", to_run=True
+        ),
         steps=tuple(read_steps(record) or ()),
         timeline=Record(record, manifest).timeline,
         verdict=None if verdict == unfinished_verdict(manifest.run_id) else verdict,

@@ -1,7 +1,7 @@
 """Compares the settings of a scenario with those that its releases define, before anything starts.
 
-The table of known releases says what they define. `validate` has no jars of a release that Ebbtide does not know, so it
-leaves names that no known release has to this module, which asks the release's own jars.
+The table of known releases says what they define. `scenarios check` has no jars of a release that Ebbtide does not
+know, so it leaves names that no known release has to this module, which asks the release's own jars.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def test_an_interrupted_build_leaves_nothing(client: DockerClient, tmp_path: Pat
     listing.unlink()
     listing.write_text(text.replace(f'"version": "{KAFKA}"', '"version": "9.9.8"'))
     build = subprocess.Popen(
-        [sys.executable, "-m", "ebbtide", "image", "build", "9.9.8"],
+        [sys.executable, "-m", "ebbtide", "kafka", "image", "build", "9.9.8"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, "EBBTIDE_CACHE": str(tmp_path)},

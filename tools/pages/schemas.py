@@ -19,8 +19,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 _HEAD = """# JSON output
 
 With `--json`, a verb prints data instead of text. Progress and errors go to stderr, and exit codes are
-the same. Verbs that run clusters print their objects at the end. Two have no `--json`: `completion`
-prints a script, and `cluster exec` runs your command.
+the same. Verbs that run clusters print their objects at the end. Two have no `--json`: `cluster
+exec` runs your command, and `scenarios show` prints TOML.
 
 Each output has a [JSON Schema](https://json-schema.org). Its keys stay within a major version of
 Ebbtide, and new keys may be added. Unknown values are null, or their keys are missing.

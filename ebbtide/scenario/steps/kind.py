@@ -20,7 +20,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     family: Family
     does: str
-    """One line for docs/faults.md and `ebbtide fault --help`; Markdown."""
+    """One line for docs/faults.md and `ebbtide cluster fault --help`; Markdown."""
     proof: str
     """The evidence of the effect; without it the run is inconclusive. Markdown."""
 

@@ -82,5 +82,5 @@ def help_of_kind(kind: StepKind) -> str:
     For an unknown kind, it returns the command that lists the kinds.
     """
     if kind not in KINDS:
-        return "ebbtide fault --help    (lists the kinds of steps)"
-    return f"ebbtide fault {kind} --help    (its options, and what proves that it took effect)"
+        return "ebbtide cluster fault --help    (lists the kinds of steps)"
+    return f"ebbtide cluster fault {kind} --help    (its options, and what proves that it took effect)"

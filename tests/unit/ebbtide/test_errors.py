@@ -36,7 +36,7 @@ def test_a_scenario_with_a_huge_value_is_a_short_error(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "x.toml").write_text(text)
-    assert main(["validate", str(tmp_path / "x.toml")]) == 4
+    assert main(["scenarios", "check", str(tmp_path / "x.toml")]) == 4
     assert len(capsys.readouterr().err) < 5 * SHOWN_MAX
 
 

@@ -74,7 +74,11 @@ def test_every_verb_prints_through_the_escape(capsys: pytest.CaptureFixture[str]
     record = tmp_path / "run\x1b[2J"
     record.mkdir()
     (record / "manifest.json").write_text('{"record_version": 1, "run_id": "x\\u001b", "kafka": "[/red]\\u009b"}')
-    for arguments in (["runs", str(tmp_path)], ["runs", str(tmp_path), "--json"], ["analyze", f"{record}/gone"]):
+    for arguments in (
+        ["runs", "--runs", str(tmp_path)],
+        ["runs", "--runs", str(tmp_path), "--json"],
+        ["analyze", f"{record}/gone"],
+    ):
         main(arguments)
         out, err = capsys.readouterr()
         assert "\\u001b" in out + err

@@ -164,7 +164,7 @@ def test_the_page_has_both_pictures_under_ids_of_their_own() -> None:
 
 def test_the_command_writes_the_page_beside_the_last_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "both.html"
-    assert main(["compare", str(WITHOUT_ELR), str(WITH_ELR), "--out", str(page)]) == 0
+    assert main(["runs", "compare", str(WITHOUT_ELR), str(WITH_ELR), "--out", str(page)]) == 0
     assert capsys.readouterr().out == f"comparison: {page}\n"
     assert page.is_file()
 
@@ -190,7 +190,7 @@ def test_a_run_that_failed_before_it_sent_a_record_is_named_with_the_reason(
     refused: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "both.html"
-    assert main(["compare", str(WITHOUT_ELR), str(refused), "--out", str(page)]) == 2
+    assert main(["runs", "compare", str(WITHOUT_ELR), str(refused), "--out", str(page)]) == 2
     assert capsys.readouterr().out == f"{REFUSED}\ncomparison: {page}\n"
     shown = page.read_text()
     assert f"<h1>{REFUSED}</h1>" in shown
@@ -225,7 +225,7 @@ def test_a_failed_run_without_a_reason_is_said_to_have_none(refused: Path, tmp_p
 
 def test_other_runs_are_compared_beside_one_that_failed(refused: Path, tmp_path: Path) -> None:
     page = str(tmp_path / "three.html")
-    assert main(["compare", str(refused), str(WITHOUT_ELR), str(WITH_ELR), "--out", page]) == 0
+    assert main(["runs", "compare", str(refused), str(WITHOUT_ELR), str(WITH_ELR), "--out", page]) == 0
     compared = compare_runs([refused, WITHOUT_ELR, WITH_ELR], tmp_path)
     name = "Run 1 (Kafka 4.3.1)"
     assert compared.sentences[:2] == (
@@ -275,7 +275,7 @@ def test_a_complete_run_must_have_been_judged(tmp_path: Path) -> None:
 
 
 def test_one_run_and_a_folder_that_is_no_record_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["compare", str(WITH_ELR)]) == 4
+    assert main(["runs", "compare", str(WITH_ELR)]) == 4
     assert "a comparison needs two runs or more" in capsys.readouterr().err
     with pytest.raises(UsageError, match="not a run record"):
         compare_runs([WITH_ELR, tmp_path], tmp_path)
@@ -287,16 +287,16 @@ def test_a_single_run_and_a_folder_of_runs_say_what_to_type(capsys: pytest.Captu
     for record, content in ((older, WITHOUT_ELR), (newer, WITH_ELR), (other, WITH_ELR)):
         shutil.copytree(content, record)
     write_manifest(RecordFolder(other), msgspec.structs.replace(read_manifest(RecordFolder(other)), scenario="healthy"))
-    listed = f"ebbtide runs {runs}"
+    listed = f"ebbtide runs --runs {runs}"
     for typed, got, next in (
-        (runs, f"{runs}, a folder of 3 records", f"ebbtide compare {older} {newer}    ({listed} lists the runs)"),
-        (tmp_path, f"{tmp_path}, a folder of 3 records", f"ebbtide compare {older} {newer}    ({listed} lists"),
-        (newer, f"only {newer}", f"ebbtide compare {newer} {older}    ({listed} lists the runs)"),
-        (other, f"only {other}", f"{listed}    (lists the runs; then type `ebbtide compare RUN OTHER_RUN`)"),
+        (runs, f"{runs}, a folder of 3 records", f"ebbtide runs compare {older} {newer}    ({listed} lists the runs)"),
+        (tmp_path, f"{tmp_path}, a folder of 3 records", f"ebbtide runs compare {older} {newer}    ({listed} lists"),
+        (newer, f"only {newer}", f"ebbtide runs compare {newer} {older}    ({listed} lists the runs)"),
+        (other, f"only {other}", f"{listed}    (lists the runs; then type `ebbtide runs compare RUN OTHER_RUN`)"),
     ):
-        assert main(["compare", str(typed)]) == 4
+        assert main(["runs", "compare", str(typed)]) == 4
         said = capsys.readouterr().err
         assert f"got:     {got}\n" in said
         assert f"next:    {next}" in said
-    assert main(["compare", str(tmp_path / "nothing-there")]) == 4
+    assert main(["runs", "compare", str(tmp_path / "nothing-there")]) == 4
     assert "no such run record" in capsys.readouterr().err

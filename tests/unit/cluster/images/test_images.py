@@ -84,7 +84,7 @@ def test_no_daemon_at_the_address_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(DockerError, match="no Docker daemon at this address") as caught:
         connect()
     assert str(tmp_path) in str(caught.value)
-    assert "--runtime" not in str(caught.value), "`ebbtide image` has no such option"
+    assert "--runtime" not in str(caught.value), "`ebbtide kafka image` has no such option"
 
 
 @pytest.mark.usefixtures("no_context")

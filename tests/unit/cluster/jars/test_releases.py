@@ -15,7 +15,7 @@ from cluster.jars import digests, maven
 from cluster.jars.releases import FetchEvent, cached_releases, digests_to_record, ensure, fetch, jars_of
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.releases.known_releases import KNOWN, OLDEST, nearest_release, parse_version
-from harness.cli import image
+from harness.cli import kafka_image as image
 from harness.cli.main import main
 
 MAVEN = """#!/bin/bash
@@ -99,9 +99,9 @@ def test_releases_of_images_are_separated_as_those_to_fetch(action: str, monkeyp
     taken: list[list[str]] = []
     monkeypatch.setattr(image, f"_{action}", lambda versions, **_: (taken.append(versions), ExitCode.AS_PREDICTED)[1])
     for words in (["3.9.1", "4.3.1"], ["3.9.1,4.3.1"], ["3.9.1,", "4.3.1", "3.9.1"]):
-        assert main(["image", action, *words]) == ExitCode.AS_PREDICTED
+        assert main(["kafka", "image", action, *words]) == ExitCode.AS_PREDICTED
     assert taken == [["3.9.1", "4.3.1"]] * 3
-    assert main(["image", action, "3.9.1,x"]) == ExitCode.USAGE
+    assert main(["kafka", "image", action, "3.9.1,x"]) == ExitCode.USAGE
 
 
 @pytest.mark.parametrize("word", ["", ","])

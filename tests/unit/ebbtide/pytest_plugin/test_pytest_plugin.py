@@ -237,7 +237,7 @@ def test_a_step_without_proof_ends_the_test_as_inconclusive(project: Project) ->
         ("chaos.kill(broker(1), broker(2))", "*kill takes one target*"),
         ("chaos.set_config('t', 'min.insync.replicas', 1)", "*set-config takes its values by keyword*"),
         ("chaos.delete_topic('t')", "*by keyword: topic, expect_error, name, trigger, deadline_s, optional*"),
-        ("chaos.fire('kil', broker(1))", "*next: * ebbtide fault --help * (lists the kinds of steps)"),
+        ("chaos.fire('kil', broker(1))", "*next: * ebbtide cluster fault --help * (lists the kinds of steps)"),
         ("chaos.wait()", "*got: * nothing"),
         ("chaos.wait(5)", "*got: * 5"),
         ("chaos.wait(5)", "*allowed: wait(acked=1000), or wait(after='5s') for a time*"),

@@ -31,7 +31,7 @@ elif words[1] != "mark":
     if {refuses!r}:
         print("error:", workload, end=": no broker answers\\n")
         print("  where:   topics.t (line 3)")
-        print("  next:    ebbtide validate", workload)
+        print("  next:    ebbtide scenarios check", workload)
         sys.exit(4)
     print("   0.1s  watch the-run", flush=True)
     print("   0.2s  watching for 3600 s; to note", flush=True)
@@ -104,7 +104,10 @@ def test_the_error_of_a_watch_names_no_file_that_the_test_has_not_given(tmp_path
     file.touch()
     with pytest.raises(CommandFailed) as caught:
         start_watch("b:9092", runs=tmp_path, command=stand_in(tmp_path, refuses=True), workload=file)
-    assert str(caught.value).splitlines()[1:] == ["  where:   topics.t (line 3)", f"  next:    ebbtide validate {file}"]
+    assert str(caught.value).splitlines()[1:] == [
+        "  where:   topics.t (line 3)",
+        f"  next:    ebbtide scenarios check {file}",
+    ]
 
 
 def test_a_misspelt_keyword_of_a_watch_says_which_was_meant() -> None:

@@ -64,7 +64,7 @@ def test_every_text_on_an_assumed_release_says_that_the_patch_is_not_known(watch
     compared = tmp_path / "compared.html"
     texts = {
         "analyze": summary_text([judged_run(as_record(watched), read_judgement(RecordFolder(watched)))], 200),
-        "runs": printed("runs", watched.parent),
+        "runs": printed("runs", "--runs", watched.parent),
         "explain": printed("explain", watched),
         "compare": printed("compare", watched, OTHER, "--out", compared, "--json"),
         "report.html": page_of(watched),
@@ -77,7 +77,7 @@ def test_every_text_on_an_assumed_release_says_that_the_patch_is_not_known(watch
 
 
 def test_json_keeps_what_the_judge_assumes_and_says_that_it_does(watched: Path) -> None:
-    row = msgspec.json.decode(printed("runs", watched.parent, "--json"))
+    row = msgspec.json.decode(printed("runs", "--runs", watched.parent, "--json"))
     assert (row["kafka"], row["kafka_assumed"]) == ("3.9.1", True)
 
 

@@ -155,7 +155,7 @@ def test_the_sentence_is_said_where_such_a_word_is_typed(table: str, line: str, 
     assert sentence in told(table, line)
 
 
-@pytest.mark.parametrize("command", [["fault", "packet-loss"], ["random", "--without", "packet-loss"]])
+@pytest.mark.parametrize("command", [["cluster", "fault", "packet-loss"], ["random", "--without", "packet-loss"]])
 def test_commands_that_take_a_kind_of_step_say_it(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command) == 4
     error = capsys.readouterr().err

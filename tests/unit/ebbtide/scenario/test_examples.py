@@ -60,7 +60,7 @@ def test_every_key_of_a_cluster_has_a_scenario_that_shows_it(key: str) -> None:
 def test_the_first_mistake_of_a_file_chooses_the_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text(catalogue.text_of("healthy").replace("[topics.t]", "[cluster]\nlog_dirs = 9\n[topics.t]"))
-    assert main(["validate", str(file)]) == ExitCode.USAGE
+    assert main(["scenarios", "check", str(file)]) == ExitCode.USAGE
     name = example_with("cluster.log_dirs")
     assert f"next:    ebbtide scenarios show {name}    (an example of [cluster])\n" in capsys.readouterr().err
 
@@ -69,8 +69,8 @@ def test_validate_takes_the_name_of_a_shipped_scenario(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["validate", "healthy"]) == ExitCode.AS_PREDICTED
+    assert main(["scenarios", "check", "healthy"]) == ExitCode.AS_PREDICTED
     assert "healthy: ok, 1 step on" in capsys.readouterr().out
     # A file of this name comes first.
     (tmp_path / "healthy").write_text("name = 3")
-    assert main(["validate", "healthy"]) == ExitCode.USAGE
+    assert main(["scenarios", "check", "healthy"]) == ExitCode.USAGE

@@ -109,7 +109,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("verb", ["validate", "advise", "run", "analyze"])
+@pytest.mark.parametrize("verb", ["scenarios check", "advise", "run", "analyze"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_verb_says_what_the_file_is_and_where_its_lines_belong(
     name: str, verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -117,7 +117,7 @@ def test_a_verb_says_what_the_file_is_and_where_its_lines_belong(
     text, what, belongs = KINDS[name]
     file = tmp_path / name
     file.write_text(text)
-    assert main([verb, str(file)]) == ExitCode.USAGE
+    assert main([*verb.split(), str(file)]) == ExitCode.USAGE
     error = capsys.readouterr().err
     wanted = {"advise": "a snapshot of a cluster", "analyze": "a run record"}.get(verb, SCENARIO_FILE)
     assert f"error: this is {what}, not {wanted}\n" in error
@@ -130,7 +130,7 @@ def test_a_verb_says_what_the_file_is_and_where_its_lines_belong(
 def test_a_server_properties_that_is_toml_is_recognised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "server.properties"
     file.write_text("node.id=1\nnum.partitions=3\n")
-    assert main(["validate", str(file)]) == ExitCode.USAGE
+    assert main(["scenarios", "check", str(file)]) == ExitCode.USAGE
     assert "this is a server.properties of Kafka" in capsys.readouterr().err
 
 
@@ -140,10 +140,10 @@ def test_the_files_of_one_verb_that_are_given_to_another_name_the_verb(
     snapshot, scenario = tmp_path / "cluster.json", tmp_path / "my.toml"
     snapshot.write_text('{\n "snapshot_version": 1}')
     scenario.write_text('name = "x"\n[[producers]]\nid = 1\n')
-    assert main(["validate", str(snapshot)]) == ExitCode.USAGE
+    assert main(["scenarios", "check", str(snapshot)]) == ExitCode.USAGE
     assert f"next:    ebbtide advise {snapshot}" in capsys.readouterr().err
     assert main(["advise", str(scenario)]) == ExitCode.USAGE
-    assert f"next:    ebbtide validate {scenario}" in capsys.readouterr().err
+    assert f"next:    ebbtide scenarios check {scenario}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

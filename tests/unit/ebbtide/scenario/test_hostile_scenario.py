@@ -145,7 +145,7 @@ def test_a_finished_record_whose_kafka_ran_or_wrote_files_elsewhere_is_judged_by
     [
         ["replay", "RECORD", "--runs", "RUNS"],
         ["shrink", "RECORD", "--runs", "RUNS", "--out", "RUNS.toml"],
-        ["validate", "RECORD/scenario.toml"],
+        ["scenarios", "check", "RECORD/scenario.toml"],
         ["run", "RECORD/scenario.toml", "--runs", "RUNS"],
         ["cluster", "up", "RECORD/scenario.toml", "--runs", "RUNS"],
         ["cluster", "up", "RECORD/scenario.toml", "--runs", "RUNS", "--foreground", "--name", "one"],

@@ -137,14 +137,14 @@ def test_the_scenario_of_a_record_may_have_them() -> None:
     assert parse(text, file="x.toml").cluster.broker_properties == {"min.insync.replicas": "1"}
 
 
-@pytest.mark.parametrize("verb", ["validate", "run"])
+@pytest.mark.parametrize("verb", [["scenarios", "check"], ["run"]], ids=" ".join)
 def test_the_commands_report_a_server_properties_that_was_copied(
-    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    verb: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "my.toml"
     copied = '"min.insync.replicas" = "1", "unclean.leader.election.enable" = "true"'
     file.write_text(FILE.format(role="broker", properties=copied, topic="", clients=""))
-    assert main([verb, str(file)]) == ExitCode.USAGE
+    assert main([*verb, str(file)]) == ExitCode.USAGE
     error = capsys.readouterr().err
     assert f"{file}: 2 problems" in error
     assert "min_isr = 1 under [topics.t]" in error

@@ -245,7 +245,7 @@ def test_validating_suggests_a_shipped_file_and_running_suggests_to_validate(tmp
     with pytest.raises(Problems) as running:
         catalogue.find(str(file))
     assert validating.value.next == "ebbtide scenarios show healthy    (an example of a whole file)"
-    assert running.value.next == f"ebbtide validate {file}"
+    assert running.value.next == f"ebbtide scenarios check {file}"
 
 
 def test_a_number_out_of_its_range_is_reported_as_it_is_typed() -> None:

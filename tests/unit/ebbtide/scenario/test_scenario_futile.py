@@ -77,7 +77,7 @@ def test_a_file_is_refused_where_it_is_validated_and_run_and_a_record_is_judged_
 ) -> None:
     file = tmp_path / "x.toml"
     file.write_text(text_of(predictions=(f'{ANY}\nexercised = ["elections-from-the-elr"]',)))
-    assert main(["validate", str(file)]) == ExitCode.USAGE
+    assert main(["scenarios", "check", str(file)]) == ExitCode.USAGE
     assert "predictions[0].exercised[0]" in capsys.readouterr().err
     with pytest.raises(Problems):
         catalogue.find(str(file))

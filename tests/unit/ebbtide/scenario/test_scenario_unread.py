@@ -152,7 +152,7 @@ def test_validating_suggests_the_list_of_kinds_if_only_a_kind_is_wrong(tmp_path:
     file.write_text(catalogue.text_of("healthy").replace('step = "wait"', 'step = "wate"'))
     with pytest.raises(Problems) as found:
         load(file)
-    assert str(found.value.next).startswith("ebbtide fault --help ")
+    assert str(found.value.next).startswith("ebbtide cluster fault --help ")
 
 
 @pytest.mark.parametrize(

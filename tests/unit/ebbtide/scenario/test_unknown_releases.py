@@ -1,4 +1,4 @@
-"""`ebbtide validate` warns of releases that Ebbtide does not know."""
+"""`ebbtide scenarios check` warns of releases that Ebbtide does not know."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_release_that_ebbtide_does_not_know_is_a_warning_with_its_line(
     text = catalogue.text_of("healthy")
     file.write_text(text.replace('"3.9.1"', '"9.9.9"'))
     line = next(number for number, one in enumerate(text.splitlines(), 1) if one.startswith("kafka"))
-    assert main(["validate", str(file)]) == ExitCode.AS_PREDICTED
+    assert main(["scenarios", "check", str(file)]) == ExitCode.AS_PREDICTED
     told = capsys.readouterr()
     assert told.out.startswith(f"{file}: ok, healthy: ")
     missing = _missing_error("9.9.9", ArtifactMissing("org.apache.kafka:kafka_2.13:9.9.9", Path("log")))
@@ -41,7 +41,7 @@ def test_the_releases_of_upgrades_count_too(tmp_path: Path, capsys: pytest.Captu
     text = catalogue.text_of("rolling-upgrade")
     to = next(step.to for step in catalogue.find("rolling-upgrade").steps if isinstance(step, UpgradeStep))
     file.write_text(text.replace(f'to = "{to}"', 'to = "4.3.99"'))
-    assert main(["validate", str(file)]) == ExitCode.AS_PREDICTED
+    assert main(["scenarios", "check", str(file)]) == ExitCode.AS_PREDICTED
     told = capsys.readouterr().err
     assert "].to (line " in told
     assert "the nearest known is 4.3.1" in told

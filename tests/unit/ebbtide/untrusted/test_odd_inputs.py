@@ -50,7 +50,11 @@ def test_texts_and_numbers_as_long_as_anybody_needs_are_read() -> None:
 def test_a_number_without_end_on_the_command_line_is_refused_in_a_few_words(
     word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for arguments in (["spec", "rules", word], ["run", "healthy", f"--kafka={word}"], ["fault", "kill", word]):
+    for arguments in (
+        ["spec", "rules", word],
+        ["run", "healthy", f"--kafka={word}"],
+        ["cluster", "fault", "kill", word],
+    ):
         assert command.main(arguments) == ExitCode.USAGE
     said = capsys.readouterr().err
     assert said.count("error: a number is too long") == 3

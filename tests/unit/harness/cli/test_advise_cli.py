@@ -105,7 +105,7 @@ def test_scenarios_go_into_an_empty_folder_and_can_be_validated(
     assert "the folder is not empty" in capsys.readouterr().err
     files = sorted(folder.glob("*.toml"))
     assert f"scenarios: {len(files)} files" in said
-    assert main(["validate", *map(str, files)]) == 0
+    assert main(["scenarios", "check", *map(str, files)]) == 0
 
 
 def test_a_bad_snapshot_leaves_no_folder_for_scenarios(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,11 +176,11 @@ def test_no_spoiled_record_ends_a_verb_in_an_internal_error(
         how = spoil_record(spoiled, 10_000 + seed)
         name = str(spoiled)
         for arguments in (
-            ["runs", str(tmp_path / "runs"), "--json"],
+            ["runs", "--runs", str(tmp_path / "runs"), "--json"],
             ["replay", name],
             ["shrink", name],
             ["explain", name, "t-0:5"] if seed % 2 else ["explain", name],
-            ["compare", name, str(record), "--out", f"{name}/c.html"]
+            ["runs", "compare", name, str(record), "--out", f"{name}/c.html"]
             if seed % 4 == 0
             else ["run", f"{name}/scenario.toml"],
         ):
@@ -203,7 +203,11 @@ def test_no_kind_of_bad_record_ends_in_an_internal_error(
         if seed % 3 == 0:
             with contextlib.suppress(OSError):
                 (spoiled / "SHA256SUMS").unlink()
-        for arguments in (["runs", str(tmp_path / "runs")], ["replay", str(spoiled)], ["explain", str(spoiled)]):
+        for arguments in (
+            ["runs", "--runs", str(tmp_path / "runs")],
+            ["replay", str(spoiled)],
+            ["explain", str(spoiled)],
+        ):
             wrong += tried(f"ebbtide {arguments[0]}, {how}", main, arguments)
         wrong += tried(f"open_run, {how}", read_all, spoiled)
         wrong += tried(how, judge_without_spark, spoiled)
@@ -221,19 +225,19 @@ def test_no_endless_number_and_no_odd_place_ends_in_an_internal_error(
     file = tmp_path / "x.toml"
     for seed in numbers(ODD_WORDS, part):
         file.write_text(endless_scenario(texts[seed % len(texts)], seed))
-        wrong += tried(f"scenario {seed}", main, ["validate", str(file)])
+        wrong += tried(f"scenario {seed}", main, ["scenarios", "check", str(file)])
         word = odd_words(seed)
         for words in (
             ["run", "healthy", "--kafka", word],
             ["replay", str(record), "--kafka", word],
             ["explain", str(record), word],
             ["spec", "rules", word],
-            ["validate", word],
-            ["runs", word],
+            ["scenarios", "check", word],
+            ["runs", "--runs", word],
             ["advise", word],
             ["advise", "--bootstrap", "127.0.0.1:1", "--command-config", word],
             ["nightly", "--kafka", word, "--store", str(tmp_path / "store"), "--budget", "1s"],
-            ["fault", "kill", word],
+            ["cluster", "fault", "kill", word],
         ):
             wrong += tried(f"ebbtide {words!r:.200}", main, words)
         assert "Traceback" not in "".join(capsys.readouterr())
@@ -248,8 +252,8 @@ def test_no_spoiled_scenario_ends_in_an_internal_error(
     for seed in numbers(SCENARIOS, part):
         file = tmp_path / "x.toml"
         how = f"scenario {seed}, {spoiled_scenario(texts[seed % len(texts)], file, seed)}"
-        for verb in ("validate", "run"):
-            wrong += tried(f"ebbtide {verb}, {how}", main, [verb, str(file)])
+        for verb in (("scenarios", "check"), ("run",)):
+            wrong += tried(f"ebbtide {' '.join(verb)}, {how}", main, [*verb, str(file)])
         assert "Traceback" not in "".join(capsys.readouterr())
         shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
         wrong += [f"{how}: wrote {path}" for path in files_in(tmp_path)]
@@ -264,21 +268,28 @@ def test_no_scenario_sets_what_leads_out_of_its_cluster(
     for seed in numbers(SETTINGS, part):
         file = tmp_path / "x.toml"
         how = outward_scenario(texts[seed % len(texts)], file, seed)
-        for verb in ("validate", "run"):
-            exit_code = main([verb, str(file)])
+        for verb in (("scenarios", "check"), ("run",)):
+            exit_code = main([*verb, str(file)])
             said = "".join(capsys.readouterr().err.split())
             if exit_code != ExitCode.USAGE or how.split()[1] not in said:
-                wrong.append(f"{verb} takes {how}")
+                wrong.append(f"{' '.join(verb)} takes {how}")
         file.unlink()
         wrong += [f"{how}: wrote {path}" for path in files_in(tmp_path)]
     assert wrong == []
 
 
-_VERBS = ("run", "nightly", "report", "replay", "shrink", "analyze", "compare", "explain", "runs", "random", "validate")
+_VERBS = (
+    *("run", "nightly", "nightly site", "replay", "shrink", "analyze", "explain", "runs", "runs compare", "random"),
+    "scenarios check",
+)
 
 
 def options_of(verb: str) -> dict[str, bool]:
-    command = root_command().module(verb).command()
+    command: click.Command | None = root_command()
+    for word in verb.split():
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word)
+    assert command is not None
     return {one.opts[-1]: not one.is_flag for one in command.params if isinstance(one, click.Option)}
 
 
@@ -290,7 +301,7 @@ def test_no_command_line_ends_in_an_internal_error(
     for seed in numbers(COMMAND_LINES, part):
         verb = _VERBS[seed // SLICES % len(_VERBS)]
         first = [str(record)] if seed % 3 == 0 and verb in ("replay", "shrink", "explain") else []
-        arguments = command_line([verb, *first], options_of(verb), seed)
+        arguments = command_line([*verb.split(), *first], options_of(verb), seed)
         if "/etc" in arguments or "/" in arguments or "--out" in arguments:
             continue
         wrong += tried(f"ebbtide {arguments!r:.300}", main, arguments)
@@ -325,9 +336,9 @@ def test_no_spoiled_store_ends_in_an_internal_error(
         path = roll.choice(sorted(make_store(store).values()))
         how = f"store {seed}, {path.name}: {roll.choice((spoil_json, spoil_text_file))(path, roll)}"
         for arguments in (
-            ["report", str(store)],
+            ["nightly", "site", str(store)],
             ["nightly", "--store", str(store), "--scenarios", "healthy"],
-            ["runs", str(store)],
+            ["runs", "--runs", str(store)],
         ):
             wrong += tried(f"ebbtide {arguments[0]}, {how}", main, arguments)
         assert "Traceback" not in "".join(capsys.readouterr())

@@ -26,7 +26,7 @@ from harness.runner import launch
         (["run", "healthy", "--runs", ""], "a path cannot be empty"),
         (["run", ""], "a path cannot be empty"),
         (["run", "x" * 5_000], "a path is too long"),
-        (["validate", "a\0b"], "null byte"),
+        (["scenarios", "check", "a\0b"], "null byte"),
         (["replay", "/".join(["x" * 200] * 30)], "a path is too long"),
         (["spec", "check", "--variant", "elr-43", "--brokers", "0"], "out of range"),
         (["spec", "check", "--variant", "elr-43", "--brokers", "-1"], "out of range"),
@@ -74,7 +74,7 @@ def test_a_bad_record_is_listed_beside_the_others(
     for name in ("bad", "good"):
         shutil.copytree(LOST, tmp_path / name)
     spoil(tmp_path / "bad")
-    assert main(["runs", str(tmp_path), "--json"]) == ExitCode.AS_PREDICTED
+    assert main(["runs", "--runs", str(tmp_path), "--json"]) == ExitCode.AS_PREDICTED
     rows = {Path(row["record"]).name: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
     assert rows["bad"]["status"] == "damaged"
     assert rows["bad"]["why"]
@@ -151,14 +151,14 @@ def test_the_site_of_a_hostile_store_is_refused_and_nothing_is_written(
 ) -> None:
     (tmp_path / "store").mkdir()
     lead_out_by_history(tmp_path / "store")
-    assert main(["report", str(tmp_path / "store"), "--out", str(tmp_path / "site")]) == ExitCode.USAGE
+    assert main(["nightly", "site", str(tmp_path / "store"), "--out", str(tmp_path / "site")]) == ExitCode.USAGE
     assert "run_id" in capsys.readouterr().err
     assert not (tmp_path / "site").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "option"),
-    [(["explain", str(LOST), "--html"], "--html"), (["compare", str(LOST), "{other}", "--out"], "--out")],
+    [(["explain", str(LOST), "--html"], "--html"), (["runs", "compare", str(LOST), "{other}", "--out"], "--out")],
     ids=["explain", "compare"],
 )
 def test_a_page_cannot_replace_a_folder(
@@ -182,15 +182,15 @@ def test_a_comparison_needs_two_different_runs(tmp_path: Path, capsys: pytest.Ca
         ([LOST, LOST], "with itself", "OTHER_RUN"),
         ([LOST, link], "with itself", "OTHER_RUN"),
     ):
-        assert main(["compare", *map(str, runs)]) == ExitCode.USAGE
+        assert main(["runs", "compare", *map(str, runs)]) == ExitCode.USAGE
         err = capsys.readouterr().err
         assert told in err
-        assert f"next:    ebbtide compare {runs[0]} {meant}" in err
+        assert f"next:    ebbtide runs compare {runs[0]} {meant}" in err
 
 
-@pytest.mark.parametrize("verb", ["replay", "explain", "compare", "shrink"])
+@pytest.mark.parametrize("verb", ["replay", "explain", "runs compare", "shrink"])
 def test_a_verb_without_its_run_names_the_command_that_lists_runs(
     verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([verb]) == ExitCode.USAGE
+    assert main(verb.split()) == ExitCode.USAGE
     assert "next:    ebbtide runs    (lists the runs)" in capsys.readouterr().err

@@ -138,13 +138,28 @@ def test_all_mistakes_of_a_command_line_are_reported_at_once(
             "nightly RECORD",
             "--scenarios NAMES (names that `ebbtide scenarios` lists) next: ebbtide nightly --help",
         ),
-        ("scenarios show a b", "ebbtide scenarios takes one name at a time got: b next: ebbtide scenarios show a (one"),
+        (
+            "scenarios show a b",
+            "ebbtide scenarios show takes one NAME at a time got: b next: ebbtide scenarios show a (one",
+        ),
         ("explain RECORD t-0:1 x", "at a time got: x next: ebbtide explain RECORD t-0:1 (one after the other)"),
         ("explain RECORD t-0:1 RECORD", "takes one RUN at a time got: RECORD next: ebbtide explain RECORD (one after"),
-        ("fault kill broker 1", "one TARGET at a time, did you mean 'broker(1)'? got: 1 next: ebbtide fault kill 'b"),
-        ("fault kill leader t-0", "did you mean 'leader(t-0)'? got: t-0 next: ebbtide fault kill 'leader(t-0)'"),
-        ("fault kill broker(1) 2", "at a time got: 2 next: ebbtide fault kill 'broker(1)' (one after the other)"),
-        ("fault kill brokers 2", "at a time got: 2 next: ebbtide fault kill brokers (one after the other)"),
+        (
+            "cluster fault kill broker 1",
+            "one TARGET at a time, did you mean 'broker(1)'? got: 1 next: ebbtide cluster fault kill 'b",
+        ),
+        (
+            "cluster fault kill leader t-0",
+            "did you mean 'leader(t-0)'? got: t-0 next: ebbtide cluster fault kill 'leader(t-0)'",
+        ),
+        (
+            "cluster fault kill broker(1) 2",
+            "at a time got: 2 next: ebbtide cluster fault kill 'broker(1)' (one after the other)",
+        ),
+        (
+            "cluster fault kill brokers 2",
+            "at a time got: 2 next: ebbtide cluster fault kill brokers (one after the other)",
+        ),
         ("doctor extra words", "error: unknown argument got: extra, words"),
     ],
 )
@@ -232,7 +247,7 @@ def test_a_command_line_is_read_as_it_was_typed() -> None:
         ("run x --json=1", "takes no value where: --json got: '--json=1'"),
         ("run x --seed 1.5", "not a whole number where: --seed got: '1.5'"),
         ("spec check --variant elr-43 --max-time soon", "not a number where: --max-time got: 'soon'"),
-        ("fault set-config", "missing: --resource, --config"),
+        ("cluster fault set-config", "missing: --resource, --config"),
     ],
 )
 def test_a_wrong_value_is_reported_with_its_option(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,7 +268,8 @@ def test_what_follows_the_name_of_another_command_is_that_commands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "verb"), [("", "doctor"), ("kafka", "fetch"), ("cluster", "status"), ("fault", "kill")]
+    ("line", "verb"),
+    [("", "doctor"), ("kafka", "fetch"), ("cluster", "status"), ("cluster fault", "kill"), ("kafka image", "build")],
 )
 def test_a_verb_without_its_subverb_lists_the_subverbs(
     capsys: pytest.CaptureFixture[str], line: str, verb: str

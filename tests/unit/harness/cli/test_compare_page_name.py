@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.cli.compare import default_page
+from harness.cli.runs_compare import default_page
 
 
 def test_comparisons_with_the_same_last_run_have_different_pages(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from checkout import ROOT
 from ebbtide.errors import ExitCode
 from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario import catalogue
-from harness.cli import completing
-from harness.cli.main import COMPLETE, VERBS, main
+from harness.cli.main import COMPLETE, SHELLS, VERBS, main
 
 RELEASES_43 = [one.version for one in reversed(KNOWN) if one.version.startswith("4.3.")]
 
@@ -47,8 +46,8 @@ def completions(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("ebbtide cl", ["plain,cluster", "plain,clean"]),
         ("ebbtide cluster d", ["plain,down"]),
         ("ebbtide spec v", ["plain,vectors"]),
-        ("ebbtide fault power", ["plain,power-loss"]),
-        ("ebbtide completion z", ["plain,zsh"]),
+        ("ebbtide cluster fault power", ["plain,power-loss"]),
+        ("ebbtide --completion z", ["plain,zsh"]),
         ("ebbtide run --power", ["plain,--power-loss"]),
         ("ebbtide run x --runtime d", ["plain,docker"]),
         ("ebbtide run health", ["plain,healthy", "plain,healthier.toml"]),
@@ -63,7 +62,7 @@ def completions(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("ebbtide analyze runs/2026a ./runs/", ["plain,./runs/2026b", "plain,./runs/2026a"]),
         ("ebbtide replay 2026a", ["plain,runs/2026a"]),
         ("ebbtide shrink elsewhere/", ["dir,elsewhere/"]),
-        ("ebbtide validate ", ["file,"]),
+        ("ebbtide scenarios check ", ["file,"]),
         ("ebbtide no-such-verb x", []),
     ],
 )
@@ -85,7 +84,12 @@ def test_clusters_that_are_up_are_completed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ebbtide.daemon.control.cluster_names", lambda: ["one", "other", "two"])
-    for words in ("cluster down o", "cluster status --cluster o", "fault --cluster o", "fault heal --cluster o"):
+    for words in (
+        "cluster down o",
+        "cluster status --cluster o",
+        "cluster fault --cluster o",
+        "cluster fault heal --cluster o",
+    ):
         assert completions(f"ebbtide {words}", monkeypatch, capsys) == ["plain,one", "plain,other"]
 
 
@@ -110,16 +114,16 @@ def test_naming_a_verb_to_a_shell_loads_no_verb() -> None:
     assert [verb for verb in VERBS if f"harness.cli.{verb}" in done.stderr.split()] == []
 
 
-@pytest.mark.parametrize("shell", completing.SHELLS)
+@pytest.mark.parametrize("shell", SHELLS)
 def test_each_shell_has_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
+    assert main(["--completion", shell]) == 0
     script = capsys.readouterr().out
     assert f"{COMPLETE}={shell}_complete" in script
     assert shell != "fish" or "string split --max 1" in script
 
 
 def test_another_shell_is_a_usage_error_that_names_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "tcsh"]) == ExitCode.USAGE
+    assert main(["--completion", "tcsh"]) == ExitCode.USAGE
     assert "allowed: bash, zsh, fish" in capsys.readouterr().err
 
 
@@ -129,7 +133,7 @@ def test_bash_completes_with_the_script(working_folder: Path) -> None:
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ebbtide "$@"\n')
     command.chmod(0o755)
     script = (
-        'eval "$(ebbtide completion bash)"\n'
+        'eval "$(ebbtide --completion bash)"\n'
         "COMP_WORDS=(ebbtide run healthy --kafka 3.9.1,4.3) COMP_CWORD=4\n"
         "_ebbtide_completion ebbtide\nprintf '%s\\n' \"${COMPREPLY[@]}\"\ncomplete -p ebbtide\n"
     )

@@ -1,4 +1,4 @@
-"""`ebbtide fault KIND --help`."""
+"""`ebbtide cluster fault KIND --help`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_kind_has_a_meaning_and_every_key_a_word() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_says_what_it_does_takes_and_proves(kind: StepKind, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fault", kind, "--help"]) == 0
+    assert main(["cluster", "fault", kind, "--help"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     meaning, (needed, possible) = KINDS[kind], keys_of(kind)
     assert f"{kind}: {meaning.does}." in told
@@ -36,18 +36,21 @@ def test_each_kind_says_what_it_does_takes_and_proves(kind: StepKind, capsys: py
 
 
 def test_an_option_of_another_kind_is_refused_with_this_kinds_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fault", "kill", "broker(1)", "--groups", "x"]) == ExitCode.USAGE
+    assert main(["cluster", "fault", "kill", "broker(1)", "--groups", "x"]) == ExitCode.USAGE
     told = capsys.readouterr().err
     assert "did you mean" not in told
-    assert "next:    ebbtide fault kill --help" in told
+    assert "next:    ebbtide cluster fault kill --help" in told
 
 
 def test_values_that_are_not_toml_are_named_by_their_options_as_typed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fault", "kill", "broker(1)", "--deadline-s", "soon", "--trigger", "isr = x"]) == ExitCode.USAGE
+    assert (
+        main(["cluster", "fault", "kill", "broker(1)", "--deadline-s", "soon", "--trigger", "isr = x"])
+        == ExitCode.USAGE
+    )
     told = capsys.readouterr().err
     for option, typed, key in (("--deadline-s", "soon", "deadline_s"), ("--trigger", "isr = x", "trigger")):
         assert f"where:   {option}\n     got:     {typed!r}\n     allowed: {SHOWN['kill'][key]}\n" in told
-    assert "next:    ebbtide fault kill --help" in told
+    assert "next:    ebbtide cluster fault kill --help" in told
 
 
 def test_each_request_shows_a_refusal_that_kafka_has() -> None:

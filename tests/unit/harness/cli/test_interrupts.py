@@ -139,7 +139,7 @@ def test_a_second_signal_cuts_no_clean_up_short(second: signal.Signals, tmp_path
 
 @pytest.mark.parametrize("number", ENDING)
 def test_a_signal_while_the_command_still_loads_ends_it_in_the_same_way(number: signal.Signals) -> None:
-    with start([*EBBTIDE, "validate", "/dev/stdin"]) as process:
+    with start([*EBBTIDE, "scenarios", "check", "/dev/stdin"]) as process:
         wait_until(lambda: has_handler(process.pid, signal.SIGHUP), awaited="the handlers", timeout_s=30, poll_s=0.002)
         process.send_signal(number)
         assert process.stderr is not None

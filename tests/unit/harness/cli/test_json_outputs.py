@@ -27,9 +27,9 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import VERDICT
 from ebbtide.scenario import catalogue
-from harness.cli.fault import result_of
-from harness.cli.image import RemovedImage
+from harness.cli.cluster_fault import result_of
 from harness.cli.json_outputs import ReplayOutput, ReplayRow, ShrinkOutput, json_outputs
+from harness.cli.kafka_image import RemovedImage
 from harness.cli.main import main, root_command
 from harness.cli.spec_outputs import SpecVectorsOutput
 from harness.shrink.kept import KeptStep
@@ -52,24 +52,24 @@ def test_the_program_writes_every_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def leaves_of(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command without subcommands, with the words that name it."""
+    """Every command that runs without a subcommand, with the words that name it."""
+    if not isinstance(command, click.Group) or command.invoke_without_command:
+        yield path, command
     if isinstance(command, click.Group):
         with click.Context(command) as ctx:
             for name in command.list_commands(ctx):
                 below = command.get_command(ctx, name)
                 assert below is not None
                 yield from leaves_of(below, (*path, name))
-    else:
-        yield path, command
 
 
 def test_every_verb_has_the_flag_and_a_schema() -> None:
     listed = {verb for one in OUTPUTS.values() for verb in one.verbs}
-    without = {"completion", "cluster exec"}
+    without = {"scenarios show", "cluster exec"}
     seen = set()
     for path, command in leaves_of(root_command(), ()):
         # All kinds of a fault print the same.
-        verb = "fault" if path[0] == "fault" else " ".join(path)
+        verb = " ".join(path[:2] if path[:2] == ("cluster", "fault") else path)
         assert any("--json" in one.opts for one in command.params) == (verb not in without), verb
         seen.add(verb)
     # A form of `analyze` that always prints JSON.
@@ -97,7 +97,7 @@ def test_a_wrong_value_breaks_its_schema() -> None:
     [
         ("scenarios", "scenarios --json"),
         ("kafka", "kafka list --json"),
-        ("runs", f"runs {LOST.parent} --json"),
+        ("runs", f"runs --runs {LOST.parent} --json"),
         ("explain", f"explain {LOST} --json"),
         ("random", "random --seed 5 --steps 4 --json"),
         ("spec-check", f"spec check --variant kraft {LAST_STANDING} --json"),
@@ -118,8 +118,8 @@ def test_a_recorded_verdict_fits_its_schema() -> None:
 def test_checked_files_fit_their_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(LOST / "scenario.toml", good := tmp_path / "good.toml")
     (bad := tmp_path / "bad.toml").write_text('name = "x"\n[[producers]]\nacks = -1\n')
-    main(["validate", str(good), str(bad), "--json"])
-    first, second = assert_fits(OUTPUTS["validate"], capsys.readouterr().out)
+    main(["scenarios", "check", str(good), str(bad), "--json"])
+    first, second = assert_fits(OUTPUTS["scenarios-check"], capsys.readouterr().out)
     assert (first["valid"], second["valid"]) == (True, False)
     acks = next(one for one in second["problems"] if one["where"] == "producers[0].acks")
     assert (acks["got"], acks["line"]) == ("-1", 3)
@@ -129,8 +129,8 @@ def test_checked_files_fit_their_schema(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_valid_file_fits_its_schema_with_its_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "new.toml"
     file.write_text(catalogue.text_of("healthy").replace('"3.9.1"', '"9.9.9"'))
-    assert main(["validate", str(file), "--json"]) == ExitCode.AS_PREDICTED
-    [found] = assert_fits(OUTPUTS["validate"], capsys.readouterr().out)
+    assert main(["scenarios", "check", str(file), "--json"]) == ExitCode.AS_PREDICTED
+    [found] = assert_fits(OUTPUTS["scenarios-check"], capsys.readouterr().out)
     assert (found["valid"], [one["got"] for one in found["warnings"]]) == (True, ["9.9.9"])
 
 
@@ -155,8 +155,8 @@ def test_a_counterexample_as_a_file_fits_its_schema(tmp_path: Path, capsys: pyte
 
 def test_compared_runs_fit_their_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = f"{LOST} {LOST.parent / 'last-replica-standing-4.3.1'}"
-    assert main(f"compare {both} --out {tmp_path / 'page.html'} --json".split()) == ExitCode.AS_PREDICTED
-    [found] = assert_fits(OUTPUTS["compare"], capsys.readouterr().out)
+    assert main(f"runs compare {both} --out {tmp_path / 'page.html'} --json".split()) == ExitCode.AS_PREDICTED
+    [found] = assert_fits(OUTPUTS["runs-compare"], capsys.readouterr().out)
     assert [one["loses"] for one in found["runs"]] == [True, False]
     assert any("lost 2,000 records" in sentence for sentence in found["sentences"])
     assert Path(found["page"]).is_file()
@@ -164,8 +164,8 @@ def test_compared_runs_fit_their_schema(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_site_fits_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store_of_nights(tmp_path / "store", [LOST], nights=2)
-    assert main(["report", str(tmp_path / "store"), "--json"]) == ExitCode.AS_PREDICTED
-    [found] = assert_fits(OUTPUTS["report"], capsys.readouterr().out)
+    assert main(["nightly", "site", str(tmp_path / "store"), "--json"]) == ExitCode.AS_PREDICTED
+    [found] = assert_fits(OUTPUTS["nightly-site"], capsys.readouterr().out)
     assert len(found["nights"]) == 2
     assert all(Path(one["page"]).is_file() for one in found["cells"])
     assert sum(one["runs"] for one in found["cells"]) >= 2
@@ -173,10 +173,10 @@ def test_a_site_fits_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_fault_fits_its_schema(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
     for kind, result in {"stop": "took-effect", "kill": "no-proof"}.items():
-        assert main(["fault", kind, "broker(1)", "--json"]) == (
+        assert main(["cluster", "fault", kind, "broker(1)", "--json"]) == (
             ExitCode.INCONCLUSIVE if result == "no-proof" else ExitCode.AS_PREDICTED
         )
-        [found] = assert_fits(OUTPUTS["fault"], capsys.readouterr().out)
+        [found] = assert_fits(OUTPUTS["cluster-fault"], capsys.readouterr().out)
         assert (found["result"], found["step"]["step"]) == (result, kind)
 
 
@@ -243,7 +243,7 @@ def test_what_clean_undid_fits_its_schema(monkeypatch: pytest.MonkeyPatch, capsy
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("image-remove", RemovedImage(kafka="4.3.1", removed=False)),
+        ("kafka-image-remove", RemovedImage(kafka="4.3.1", removed=False)),
         (
             "topic",
             PartitionState(
@@ -272,7 +272,7 @@ def test_what_clean_undid_fits_its_schema(monkeypatch: pytest.MonkeyPatch, capsy
                 differences=(Difference("v1", "controller", "4.3.1", "fence", "after.isr", [1], [1, 2]),),
             ),
         ),
-        ("image", BuiltImage(kafka="4.3.1", reference="ebbtide/kafka:4.3.1", id="sha256:x", size_bytes=1)),
+        ("kafka-image", BuiltImage(kafka="4.3.1", reference="ebbtide/kafka:4.3.1", id="sha256:x", size_bytes=1)),
         (
             "replay",
             ReplayOutput(

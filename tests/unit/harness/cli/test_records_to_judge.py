@@ -52,7 +52,7 @@ def test_folders_without_a_manifest_are_no_damaged_records_unless_a_record_is_be
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "assets").mkdir()
-    assert main(["runs", str(tmp_path)]) == 0
+    assert main(["runs", "--runs", str(tmp_path)]) == 0
     assert f"no run records in {tmp_path}: 1 folder without manifest.json\n" in capsys.readouterr().out
 
 
@@ -90,7 +90,7 @@ def test_a_plain_cluster_among_runs_is_not_judged(store: Path) -> None:
 
 
 def test_a_list_of_records_says_which_is_of_a_plain_cluster(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["runs", str(store)]) == 0
+    assert main(["runs", "--runs", str(store)]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "by-hand" in line]
     assert "plain cluster" in line
 
@@ -100,13 +100,13 @@ def test_a_list_of_records_leaves_out_files_that_go_meanwhile(
 ) -> None:
     """As of a run that is under way: it replaces files, and its journals go."""
     shutil.copytree(store / "a-run", store.parent / "whole" / "a-run")
-    assert main(["runs", str(store.parent / "whole"), "--json"]) == 0
+    assert main(["runs", "--runs", str(store.parent / "whole"), "--json"]) == 0
     whole = msgspec.json.decode(capsys.readouterr().out)
     walk = os.walk
     monkeypatch.setattr(
         os, "walk", lambda folder: ((root, below, [*names, "gone.part"]) for root, below, names in walk(folder))
     )
-    assert main(["runs", str(store.parent / "whole"), "--json"]) == 0
+    assert main(["runs", "--runs", str(store.parent / "whole"), "--json"]) == 0
     assert msgspec.json.decode(capsys.readouterr().out) == whole
 
 
@@ -121,7 +121,7 @@ def test_a_folder_of_records_names_those_to_choose_from(
         told = capsys.readouterr().err
         assert "a folder of records, and not a run record" in told
         assert f"allowed: {store / 'run-5'}, {store / 'run-4'}, " in told
-        assert told.rstrip().endswith(f"and 3 more\n  next:    ebbtide runs {store}")
+        assert told.rstrip().endswith(f"and 3 more\n  next:    ebbtide runs --runs {store}")
 
 
 def test_the_folder_above_the_records_is_judged_as_theirs(store: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_run_that_is_still_going_is_left_out_of_its_folder(
 def test_a_list_of_records_says_which_is_still_going(
     running_record: Path, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["runs", "--json", str(store)]) == 0
+    assert main(["runs", "--json", "--runs", str(store)]) == 0
     assert '"status":"running"' in capsys.readouterr().out
 
 
@@ -231,7 +231,7 @@ def test_a_page_among_records_is_skipped_and_named(
     assert judged == [Path(record) for record in records]
     note = f"{page}: a file, and not a run record, so it is skipped\n"
     assert capsys.readouterr().err == note
-    assert main(["compare", *with_a_page]) == ExitCode.AS_PREDICTED
+    assert main(["runs", "compare", *with_a_page]) == ExitCode.AS_PREDICTED
     assert capsys.readouterr().err == note
 
 

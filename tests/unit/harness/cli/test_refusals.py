@@ -76,7 +76,7 @@ def test_what_can_have_no_effect_is_refused(
         (["cluster", "up", "healthy", "--brokers", "2"], "--brokers", "2", "ebbtide cluster up healthy"),
         (["cluster", "up", "--publish", "65535"], "--publish", "65535", "ebbtide cluster up --help"),
         (["random", "--steps", "0"], "--steps", "0", "ebbtide random --help"),
-        (["random", "--without", "power-los"], "--without", "'power-los'", "ebbtide fault --help"),
+        (["random", "--without", "power-los"], "--without", "'power-los'", "ebbtide cluster fault --help"),
         (["random", "--feature", "elr=1"], None, "elr", "ebbtide random --help"),
         (["spec", "check", "--variant", "elr-44"], "--variant", "elr-44", "ebbtide spec check --help"),
         (
@@ -171,7 +171,7 @@ def test_a_file_named_without_its_ending_gets_the_full_name_suggested(
     assert "this is a folder, not a scenario" in said
     assert "next:    ebbtide scenarios\n" in said
     assert main(["run", str(LOST)]) == ExitCode.USAGE
-    assert f"next:    ebbtide validate {LOST / 'scenario.toml'}\n" in capsys.readouterr().err
+    assert f"next:    ebbtide scenarios check {LOST / 'scenario.toml'}\n" in capsys.readouterr().err
     assert main(["run", "bridge.toml"]) == ExitCode.USAGE
     said = capsys.readouterr().err
     assert "no such file, did you mean the scenario bridge?" in said

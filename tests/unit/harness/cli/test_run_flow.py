@@ -18,7 +18,7 @@ from ebbtide import judging_process
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.record.analyzed import AnalyzedRecord
 from ebbtide.record.verdict import VERDICT, Verdict
-from harness.cli import compare
+from harness.cli import runs_compare
 from harness.cli.main import main
 from harness.runner import launch, run, side_by_side
 
@@ -114,7 +114,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr(run, "run_scenario", made.run)
     monkeypatch.setattr(side_by_side, "run_side_by_side", made.run_at_once)
     monkeypatch.setattr(judging_process, "JudgingProcess", lambda **_: StandIn(made.done, made.broken))
-    monkeypatch.setattr(compare, "print_comparison", lambda records: None)
+    monkeypatch.setattr(runs_compare, "print_comparison", lambda records: None)
     monkeypatch.setattr(java_start, "is_first_session", lambda: False)
     return made
 

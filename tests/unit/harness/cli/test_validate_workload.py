@@ -1,4 +1,4 @@
-"""`ebbtide validate` takes what `ebbtide watch` takes, and says what the file is."""
+"""`ebbtide scenarios check` takes what `ebbtide watch` takes, and says what the file is."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def workload(tmp_path: Path) -> Path:
 def test_the_workload_that_the_page_shows_is_valid_and_is_called_one(
     workload: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["validate", str(workload)]) == ExitCode.AS_PREDICTED
+    assert main(["scenarios", "check", str(workload)]) == ExitCode.AS_PREDICTED
     printed = capsys.readouterr().out
     assert "ok, a workload of `ebbtide watch`: 1 topic, 1 producer, 1 consumer" in printed
     assert "`ebbtide run` also needs name, title, kafka" in printed
-    assert main(["validate", str(workload), "--json"]) == ExitCode.AS_PREDICTED
+    assert main(["scenarios", "check", str(workload), "--json"]) == ExitCode.AS_PREDICTED
     found = json.loads(capsys.readouterr().out)
     assert (found["valid"], found["scenario"], found["run_needs"]) == (True, None, ["name", "title", "kafka"])
 
@@ -41,7 +41,7 @@ def test_what_a_watch_refuses_of_a_workload_is_a_problem_of_the_file(
     workload: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workload.write_text(workload.read_text().replace("rate_per_s = 100", "rate_per_s = 5000"))
-    assert main(["validate", str(workload)]) == ExitCode.USAGE
+    assert main(["scenarios", "check", str(workload)]) == ExitCode.USAGE
     error = capsys.readouterr().err
     assert "the producers of a watch are limited" in error
     assert "`ebbtide run` also needs name, title, kafka" in error
@@ -53,7 +53,7 @@ def test_a_file_with_steps_is_a_scenario_and_misses_its_keys(
     file = tmp_path / "cut.toml"
     lines = catalogue.text_of("last-replica-standing").splitlines()
     file.write_text("\n".join(line for line in lines if not line.startswith("kafka = [")))
-    assert main(["validate", str(file)]) == ExitCode.USAGE
+    assert main(["scenarios", "check", str(file)]) == ExitCode.USAGE
     error = capsys.readouterr().err
     assert "missing key" in error
     assert "watch" not in error

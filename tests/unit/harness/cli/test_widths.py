@@ -47,7 +47,7 @@ LISTINGS = [
     "kafka list",
     "runs runs",
     "runs runs/last-replica-standing-3.9.1",
-    f"validate {' '.join(catalogue.names()[:3])}",
+    f"scenarios check {' '.join(catalogue.names()[:3])}",
     "random --seed 7 --out drawn.toml",
 ]
 MISTAKES = [
@@ -57,13 +57,13 @@ MISTAKES = [
     "scenarios list healthy",
     "run healthy --kafka 1.0 --runtime nothing --jobs many --no-such-option",
     "run no-such-scenario --kafka 4.3.1",
-    "validate broken.toml misplaced.toml",
+    "scenarios check broken.toml misplaced.toml",
     "advise broken.toml",
     "explain runs/nothing",
     "analyze runs/nothing broken.toml",
     "spec check nothing",
-    "fault nothing",
-    "image build nothing",
+    "cluster fault nothing",
+    "kafka image build nothing",
     "kafka fetch 0.1",
 ]
 
@@ -165,7 +165,7 @@ def test_what_programs_read_is_never_folded(
         ("  - a long element", ["  - a long", "    element"]),
         ("error: some words here", ["error: some", "    words here"]),
         ("see /a/very/long/path now", ["see", "  /a/very/long/path", "  now"]),
-        ("  next:    ebbtide runs here    (to see)", ["  next:    ebbtide runs here", "    (to see)"]),
+        ("  next:    ebbtide analyze here    (to see)", ["  next:    ebbtide analyze here", "    (to see)"]),
     ],
 )
 def test_a_line_is_folded_below_its_text(line: str, lines: list[str]) -> None:

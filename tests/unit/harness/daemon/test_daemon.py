@@ -182,8 +182,8 @@ def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) 
 @pytest.mark.parametrize(
     ("line", "code", "says"),
     [
-        ("fault stop broker(1)", ExitCode.AS_PREDICTED, "stop broker-1: took effect"),
-        ("fault kill broker(1)", ExitCode.INCONCLUSIVE, "NO PROOF that it took effect: it is still there"),
+        ("cluster fault stop broker(1)", ExitCode.AS_PREDICTED, "stop broker-1: took effect"),
+        ("cluster fault kill broker(1)", ExitCode.INCONCLUSIVE, "NO PROOF that it took effect: it is still there"),
         ("cluster status", ExitCode.AS_PREDICTED, "broker-1        running, unfenced"),
         (
             "cluster status",
@@ -197,7 +197,7 @@ def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) 
         ("cluster status one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 3 brokers, 0 controllers, runtime"),
         ("cluster down --cluster one", ExitCode.AS_PREDICTED, "one is down"),
         ("cluster --cluster one down one", ExitCode.AS_PREDICTED, "one is down"),
-        ("fault --cluster one stop broker(1)", ExitCode.AS_PREDICTED, "stop broker-1: took effect"),
+        ("cluster fault --cluster one stop broker(1)", ExitCode.AS_PREDICTED, "stop broker-1: took effect"),
         ("cluster down", ExitCode.AS_PREDICTED, "one is down"),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_fault_without_proof_points_to_the_help_that_says_what_proves_it(
 ) -> None:
     fire = up.session.fire
     monkeypatch.setattr(up.session, "fire", lambda step: msgspec.structs.replace(fire(step), effect_ns=None, why="x"))
-    assert main(["fault", "kill", "broker(1)"]) == 2
+    assert main(["cluster", "fault", "kill", "broker(1)"]) == 2
     assert capsys.readouterr().out.endswith(f": x\n  next:    {help_of_kind('kill')}\n")
 
 
@@ -224,7 +224,7 @@ def test_a_request_that_kafka_refused_is_said_to_be_refused(
     why = "Kafka refused: INVALID_CONFIG Unknown topic config name: x (did you mean 'y'?)"
     refused = {"effect_ns": None, "why": why, "whom": "topic:t x", "proof": {"answer": "INVALID_CONFIG"}}
     monkeypatch.setattr(up.session, "fire", lambda step: msgspec.structs.replace(fire(step), **refused))
-    assert main(["fault", "set-config", "--resource", "topic:t", "--config", "x", "--value", "1"]) == 2
+    assert main(["cluster", "fault", "set-config", "--resource", "topic:t", "--config", "x", "--value", "1"]) == 2
     told = capsys.readouterr().out
     assert told == f"topic:t x: {why}\n  next:    {help_of_kind('set-config')}\n"
 
@@ -233,11 +233,11 @@ def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch)
     taken: list[StepSpec] = []
     fire = up.session.fire
     monkeypatch.setattr(up.session, "fire", lambda step: (taken.append(step), fire(step))[1])
-    assert main(["fault", "partition", "--groups", "broker(1) | broker(2), clients"]) == 0
-    assert main(["fault", "partition", "--from", "broker(1)", "--to", '["broker(2)", "clients"]']) == 0
-    assert main(["fault", "set-config", "--resource", "topic:t", "--config", "x", "--value", "1"]) == 0
-    assert main(["fault", "set-config", "--resource", "topic:t", "--config", "x", "--delete"]) == 0
-    assert main(["fault", "wait", "--trigger", "after = '1s'", "--deadline-s", "2"]) == 0
+    assert main(["cluster", "fault", "partition", "--groups", "broker(1) | broker(2), clients"]) == 0
+    assert main(["cluster", "fault", "partition", "--from", "broker(1)", "--to", '["broker(2)", "clients"]']) == 0
+    assert main(["cluster", "fault", "set-config", "--resource", "topic:t", "--config", "x", "--value", "1"]) == 0
+    assert main(["cluster", "fault", "set-config", "--resource", "topic:t", "--config", "x", "--delete"]) == 0
+    assert main(["cluster", "fault", "wait", "--trigger", "after = '1s'", "--deadline-s", "2"]) == 0
     assert taken[:2] == [
         step_of("partition", groups=[["broker(1)"], ["broker(2)", "clients"]]),
         step_of("partition", from_=["broker(1)"], to=["broker(2)", "clients"]),
@@ -249,10 +249,10 @@ def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "line",
     [
-        "fault kill broker(1) --deadline-s soon",
-        "fault kill broker(1) --mode gently",
-        "fault rolling",
-        "fault heal broker(1)",
+        "cluster fault kill broker(1) --deadline-s soon",
+        "cluster fault kill broker(1) --mode gently",
+        "cluster fault rolling",
+        "cluster fault heal broker(1)",
         "cluster status --cluster two",
         "cluster --cluster one status two",
         "cluster --cluster one up",

@@ -71,10 +71,10 @@ def test_a_step_that_has_something_to_do_is_carried_out(up: Up, kind: StepKind, 
 
 
 def test_there_is_nothing_to_heal_where_nothing_is_cut(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fault", "heal"]) == ExitCode.USAGE
+    assert main(["cluster", "fault", "heal"]) == ExitCode.USAGE
     assert "nothing to heal: no cut or limit is in force" in capsys.readouterr().err
     up.session.in_force = [FaultNow("partition", 0)]
-    assert main(["fault", "heal"]) == ExitCode.AS_PREDICTED
+    assert main(["cluster", "fault", "heal"]) == ExitCode.AS_PREDICTED
     assert [entry.step for entry in up.session.entries] == ["heal"]
 
 
@@ -82,10 +82,10 @@ def test_a_rule_on_the_wire_is_armed_until_something_comes_by(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = Up(tmp_path, tapped=True)
-    assert main(["fault", "hold-request", "broker(1)", "--api", "Fetch"]) == ExitCode.AS_PREDICTED
+    assert main(["cluster", "fault", "hold-request", "broker(1)", "--api", "Fetch"]) == ExitCode.AS_PREDICTED
     assert "hold-request broker-1: armed" in capsys.readouterr().out
-    assert main(["fault", "hold-request", "clients", "--api", "Produce"]) == ExitCode.AS_PREDICTED
-    assert main(["fault", "release", "clients"]) == ExitCode.USAGE
+    assert main(["cluster", "fault", "hold-request", "clients", "--api", "Produce"]) == ExitCode.AS_PREDICTED
+    assert main(["cluster", "fault", "release", "clients"]) == ExitCode.USAGE
     assert "where:   clients" in capsys.readouterr().err
     end("one")
     cluster.thread.join(60)
@@ -106,7 +106,7 @@ def test_a_volume_cannot_be_in_trouble_where_there_is_none(up: Up) -> None:
 def test_a_cut_says_which_sides_and_stands_in_the_status_until_it_is_healed(
     up: Up, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["fault", "partition", "--groups", "broker(1) | broker(2), clients"]) == 0
+    assert main(["cluster", "fault", "partition", "--groups", "broker(1) | broker(2), clients"]) == 0
     assert capsys.readouterr().out == "partition broker-1 | broker-2, clients: took effect\n"
     assert main(["cluster", "status"]) == 0
     assert "  broken:   partition broker-1 | broker-2, clients\n" in capsys.readouterr().out

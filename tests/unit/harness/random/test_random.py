@@ -286,7 +286,7 @@ def test_the_command_prints_what_its_seed_draws(capsys: pytest.CaptureFixture[st
 def test_the_command_writes_a_file_that_can_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "drawn.toml"
     assert main(["random", "--seed", "5", "--out", str(out)]) == 0
-    assert main(["validate", str(out)]) == 0
+    assert main(["scenarios", "check", str(out)]) == 0
     told = capsys.readouterr().out
     assert f"ebbtide run {out}" in told
     steps = len(draw(5, kafka=KNOWN[-1].version).steps)

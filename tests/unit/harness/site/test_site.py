@@ -186,13 +186,13 @@ def test_a_run_id_that_leads_out_of_the_store_is_refused(tmp_path: Path) -> None
 
 def test_the_command_writes_the_site_into_the_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store_of(tmp_path, finished(FIRST, "as-predicted"))
-    assert main(["report", str(tmp_path)]) == 0
+    assert main(["nightly", "site", str(tmp_path)]) == 0
     assert capsys.readouterr().out == f"site: {tmp_path}/site/index.html\n"
 
 
 def test_a_run_record_has_its_report_already(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     RecordBuilder().write(tmp_path)
-    assert main(["report", str(tmp_path)]) == 4
+    assert main(["nightly", "site", str(tmp_path)]) == 4
     shown = capsys.readouterr().err
     assert "this is a run record, not a store of nights; its report is report.html" in shown
     assert f"ebbtide analyze {tmp_path}" in shown
@@ -200,7 +200,7 @@ def test_a_run_record_has_its_report_already(tmp_path: Path, capsys: pytest.Capt
 
 def test_a_store_in_which_no_run_has_ended_yet_is_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Store(tmp_path).save_plan(NightPlan(night=FIRST, settings={}, started_s=0.0))
-    assert main(["report", str(tmp_path)]) == 4
+    assert main(["nightly", "site", str(tmp_path)]) == 4
     shown = capsys.readouterr().err
     assert "error: no run of this store has ended yet\n" in shown
     assert f"ebbtide nightly --store {tmp_path}    (with the options of the night that was interrupted" in shown
@@ -209,9 +209,9 @@ def test_a_store_in_which_no_run_has_ended_yet_is_a_store(tmp_path: Path, capsys
 def test_a_folder_that_is_no_store_and_two_stores_without_a_folder_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["report", str(tmp_path)]) == 4
+    assert main(["nightly", "site", str(tmp_path)]) == 4
     assert "not a store of nights: history.jsonl is missing" in capsys.readouterr().err
     store_of(tmp_path / "a", finished(FIRST, "as-predicted"))
     store_of(tmp_path / "b", finished(FIRST, "as-predicted"))
-    assert main(["report", str(tmp_path / "a"), str(tmp_path / "b")]) == 4
+    assert main(["nightly", "site", str(tmp_path / "a"), str(tmp_path / "b")]) == 4
     assert "--out DIR" in capsys.readouterr().err

@@ -132,7 +132,7 @@ def test_the_list_of_runs_counts_no_record_of_a_run_that_sent_nothing(
     write_verdict(RecordFolder(refused.record), refused.judge())
     runs = tmp_path_factory.mktemp("runs")
     shutil.copytree(refused.record, runs / "refused")
-    assert main(["runs", str(runs), "--json"]) == 0
+    assert main(["runs", "--runs", str(runs), "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
     assert (row["outcome"], row["acked"], row["lost"]) == ("inconclusive", 0, 0)
 

@@ -1,4 +1,4 @@
-"""`ebbtide fault KIND [TARGET]`: runs one step now, on a running cluster."""
+"""`ebbtide cluster fault KIND [TARGET]`: runs one step now, on a running cluster."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from harness.cli.cluster_outputs import StepResult
 
 _EXAMPLES = """examples:
-  ebbtide fault power-loss 'broker(1)'
-  ebbtide fault start 'broker(1)'
-  ebbtide fault partition \\
+  ebbtide cluster fault power-loss 'broker(1)'
+  ebbtide cluster fault start 'broker(1)'
+  ebbtide cluster fault partition \\
     --groups 'broker(1) | broker(2), broker(3), controllers, clients'
-  ebbtide fault heal
-  ebbtide fault set-config --resource topic:t \\
+  ebbtide cluster fault heal
+  ebbtide cluster fault set-config --resource topic:t \\
     --config min.insync.replicas --value 1
-  ebbtide fault kill 'leader(t-0)' \\
+  ebbtide cluster fault kill 'leader(t-0)' \\
     --trigger 'isr = { partition = "t-0", size = 1 }'
 
-`ebbtide fault KIND --help` lists the options of a kind, and says what proves that it took effect. The options are the
-keys of docs/scenario-steps.md.
+`ebbtide cluster fault KIND --help` lists the options of a kind, and says what proves that it took effect. The options
+are the keys of docs/scenario-steps.md.
 """
 
 

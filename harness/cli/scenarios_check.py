@@ -1,4 +1,4 @@
-"""`ebbtide validate FILE...`: checks scenario files without running anything."""
+"""`ebbtide scenarios check FILE...`: checks scenario files without running anything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def command() -> Command:
-    """Declare the verb's arguments."""
+    """Declare the files."""
     command = Command(
         "Check scenario files and the workloads of `ebbtide watch`, and print every problem. A workload has no steps, "
         "and may leave out name, title and kafka. A release that Ebbtide does not know is only a warning. Exit code 0: "

@@ -1,4 +1,4 @@
-"""`ebbtide image build | list | remove`: Docker images with Kafka."""
+"""`ebbtide kafka image build | list | remove`: Docker images with Kafka."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.cli.output import print_json, print_table
 
 
 def command() -> Group:
-    """Declare the verb and its actions."""
+    """Declare the actions."""
     group = Group(
         "Build Docker images with Kafka from the fetched jars and this host's Java, without a registry.",
         dest="action",
@@ -87,7 +87,7 @@ def _list(*, as_json: bool) -> ExitCode:
             print_json(image)
         return ExitCode.AS_PREDICTED
     if not images:
-        print("no image was built here\nnext: ebbtide image build VERSION")
+        print("no image was built here\nnext: ebbtide kafka image build VERSION")
         return ExitCode.AS_PREDICTED
     print_table(
         ("release", "image", "id", "size"),

@@ -1,4 +1,4 @@
-"""`ebbtide report STORE...`: writes the nights of stores as a static site."""
+"""`ebbtide nightly site STORE...`: writes the nights of stores as a static site."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def command() -> Command:
         "Write the nights of one or more stores as a static site: scenarios by releases, the trend, what is new, and "
         "each run's report. The pages need no server and no network. Several stores may be parts of one night, or "
         "nights of several machines.",
-        epilog="example: ebbtide report /var/lib/ebbtide --out public",
+        epilog="example: ebbtide nightly site /var/lib/ebbtide --out public",
     )
     command.argument(
         "stores",

@@ -1,4 +1,4 @@
-"""`ebbtide compare RUN RUN...`: puts judged runs on one time axis, and says what differs."""
+"""`ebbtide runs compare RUN RUN...`: puts judged runs on one time axis, and says what differs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def command() -> Command:
         "same time axis. It says what differs: which broker was elected and how, and what was lost. A run that did not "
         "complete is named, with the reason. The exit code is 0, or 2 if fewer than two runs can be compared, as the "
         "others ended before they sent a record.",
-        epilog="example: ebbtide compare runs/RUN-ON-3.9.1 runs/RUN-ON-4.3.1",
+        epilog="example: ebbtide runs compare runs/RUN-ON-3.9.1 runs/RUN-ON-4.3.1",
     )
     command.argument(
         "runs",
@@ -68,7 +68,7 @@ def run(args: Args) -> ExitCode:
             where="RUN",
             got=f"{twice} twice",
             allowed="different runs",
-            next=f"ebbtide compare {shlex.quote(str(twice))} OTHER_RUN    (ebbtide runs lists the runs)",
+            next=f"ebbtide runs compare {shlex.quote(str(twice))} OTHER_RUN    (ebbtide runs lists the runs)",
         )
     if args.out is not None:
         check_named_file(args.out, "page", "--out")
@@ -97,16 +97,16 @@ def _too_few_runs_error(alone: Path) -> UsageError:
     beside = records_of(folder) or records_of(folder / "runs")
     if not is_run and not beside:
         read_manifest(RecordFolder(alone))  # raises for what is no record
-    listed = f"ebbtide runs {shlex.quote(str(beside[0].parent if beside else folder))}"
+    listed = f"ebbtide runs --runs {shlex.quote(str(beside[0].parent if beside else folder))}"
     pair = _newest_pair(beside, alone if is_run else None)
     return UsageError(
         "a comparison needs two runs or more",
         where="RUN",
         got=f"only {alone}" if is_run else f"{alone}, a folder of {plural(len(beside), 'record')}",
         allowed="2 or more runs, preferably of one scenario",
-        next=f"{listed}    (lists the runs; then type `ebbtide compare RUN OTHER_RUN`)"
+        next=f"{listed}    (lists the runs; then type `ebbtide runs compare RUN OTHER_RUN`)"
         if pair is None
-        else f"ebbtide compare {shlex.join(map(str, pair))}    ({listed} lists the runs)",
+        else f"ebbtide runs compare {shlex.join(map(str, pair))}    ({listed} lists the runs)",
     )
 
 
