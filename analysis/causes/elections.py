@@ -22,6 +22,7 @@ class Elections:
     - `leadership[i]`: the first election of the leadership of election `i`. A leadership is the elections of one
       leader in a row, with no other leader, no leaderless state and no gap between. Its log only grows meanwhile.
     - `of_epoch`: the election of each epoch that was used once.
+    - `began_ns[i]`: state `i` began no earlier; the record that began it may be missing right before it.
     - `end_ns[i]`: when another state ended the epoch of election `i`.
     """
 
@@ -39,6 +40,8 @@ class Elections:
             elected.append(after.leader >= 0 and (risen != 0 or after.leader != before.leader))
         self.all = [at for at, is_election in enumerate(elected) if is_election]
         self._elected = frozenset(self.all)
+        times_before = [0, *(one.at_ns for one in states)]
+        self.began_ns = [times_before[at] if self.gap[at] else one.at_ns for at, one in enumerate(states)]
         self.has_gaps = torn or any(self.gap)
         epochs = [states[at].leader_epoch for at in self.all]
         times = Counter(epochs)

@@ -36,7 +36,7 @@ class Leaders:
             if set(later.isr) - set(before.isr) or (before.recovering and not later.recovering):
                 return True
             before = later
-        if liveness.has_dead_session(elected.leader, elected):
+        if liveness.has_dead_session(elected.leader, elected) and not self._elections.gap[at]:
             return False
         had_time = end_ns - elected.at_ns > LEARNS_NS
         until_ns = elected.at_ns + LEARNS_NS

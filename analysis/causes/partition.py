@@ -121,7 +121,7 @@ class EvidentPartition:
         """
         if self.leaders.rules(at).kip_903:
             return False
-        joined, began = self.elections.states[at].at_ns, self.elections.states[leader].at_ns
+        joined, began = self.elections.states[at].at_ns, self.elections.began_ns[leader]
         return not self.history.cluster.steps_known or any(
             disk.broker == broker and disk.gone.first_ns < joined and disk.gone.last_ns + self.liveness.slack >= began
             for disk in self.history.disks

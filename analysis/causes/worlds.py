@@ -355,7 +355,7 @@ class Walk:
         if is_there and at != self._writer and not self._elections.is_election(at):
             joins = self._of.leaders.joins(at)
             world = world._replace(sets=self._after_joins(world, world.leader, at))
-        return self._fetch(world, at, self._states[at].at_ns - self._of.liveness.slack, without=joins)
+        return self._fetch(world, at, self._elections.began_ns[at] - self._of.liveness.slack, without=joins)
 
     def _fetch(
         self, world: PossibleWorld, at: int, since_ns: int, *, without: frozenset[int] = frozenset()

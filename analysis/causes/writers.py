@@ -59,7 +59,7 @@ class Writers:
         fits = offset >= self._epochs.lower[at]
         later = [self._epochs.of[one].start_max for one in elections.of_leadership(at) if one > at]
         fits &= offset < min([*later, NEVER])
-        fits &= (done + slack >= state.at_ns) & (sent <= min(NEVER, leaders.acted_until[at] + slack))
+        fits &= (done + slack >= elections.began_ns[at]) & (sent <= min(NEVER, leaders.acted_until[at] + slack))
         if evidence.final_first is not None:
             fits &= (offset >= evidence.final_first) & (offset > evidence.final_last)
         fits &= ~np.isin(offset, evidence.offsets)

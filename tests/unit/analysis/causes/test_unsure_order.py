@@ -61,3 +61,8 @@ def test_a_leader_behind_the_torn_end_of_the_log_may_have_appended_what_was_acke
     elections = Elections(states, torn=True)
     assert elections.hides_one_within(sent_s * SECOND, done_s * SECOND) is is_hidden
     assert not Elections(states, torn=False).hides_one_within(sent_s * SECOND, done_s * SECOND)
+
+
+def test_a_state_behind_a_gap_may_have_begun_as_early_as_the_state_before() -> None:
+    states = (state(1, 1, 2, (2,), epoch=0), state(2, 5, 1, (1, 2), epoch=1), state(4, 9, 1, (1, 2), epoch=2))
+    assert Elections(states, torn=False).began_ns == [0, 5 * SECOND, 5 * SECOND]
