@@ -325,7 +325,7 @@ def _elections(evident: EvidentRecord, subject: Subject, fate: Fate, places: Seq
 
 
 def undecided_elections(evident: EvidentRecord, subject: Subject, fate: Fate) -> list[str]:
-    """Return a sentence on the leaders of whom nobody knows whether they had the record, if there are any."""
+    """Return a sentence that names the leaders which may or may not have had the record; empty if there are none."""
     if not _may_be_lost_by_election(subject) or fate.name == "lost" or subject.offset is None:
         return []
     epochs = [

@@ -1,10 +1,11 @@
 """Finds the rows of a consumer that stand in the final log.
 
-What a session passed over counts only below such a row. A row stands if the final read returned the
-same offset, value and leader epoch (null is the same as null). By log matching, two logs that hold
-the same record at an offset hold the same records below it. So what the final log has below such a
-row was there when the consumer read the row. Below a row that does not stand the log may have been
-cut off since, and filled with records that nobody could have read then.
+A row *stands* if the final read returned the same offset, value and leader epoch (null is the same
+as null). Offsets that a session passed over count only if they are below a row that stands. By log
+matching, two logs that hold the same record at an offset hold the same records below it. So what the
+final log has below such a row was there when the consumer read the row. Below a row that does not
+stand, the log may have been truncated since, and filled with records that nobody could have read
+then.
 
 How: in a block that agrees (the module compare of rows) a row stands if the final read has its offset,
 which masks say. Rows of the other blocks are put together with those of the final read.

@@ -174,7 +174,7 @@ class NodeDisks:
         )
 
     def _names(self, node_id: int) -> tuple[str, ...]:
-        """Return the name of each volume; the first is the node's own, as it always was."""
+        """Return the name of each volume; the volume of the first directory has the name of the node."""
         node = self._nodes[node_id]
         more = range(2, self._spec.log_dirs_of(node.role) + 1)
         return (node.name, *(f"{node.name}-dir-{directory}" for directory in more))

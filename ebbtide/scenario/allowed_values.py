@@ -27,7 +27,7 @@ def without_none(kind: inspect.Type) -> inspect.Type:
 
 
 def is_64_bits(value: int) -> bool:
-    """As a whole number of TOML is; its decoder takes longer ones."""
+    """Return whether a number has at most 64 bits, as TOML demands; the decoder does not check that."""
     return -(2**63) <= value < 2**63
 
 

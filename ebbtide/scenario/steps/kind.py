@@ -80,7 +80,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     weight: float = 0.0
     """How often random schedules draw it, against the others; 0: never."""
     at_controllers: bool = False
-    """Random schedules may aim it at the active controller, who is back from it within seconds."""
+    """Random schedules may aim the step at the active controller, because the quorum recovers within seconds."""
     lasts_s: float = 1.0
     """For how long a random schedule takes the act itself to last."""
     drawn: Mapping[str, tuple[str, ...]] = {}

@@ -21,11 +21,17 @@ observation shows that the HW passed *this* record only if it was made after the
 and under a leader epoch in which nothing else may stand at that offset. After an acks=1 record is
 cut off, the next leader's HW passes its offset too, on another record. So each other record known
 at the offset bounds the epochs that count:
-- If it stands in the final log, epochs below its own count, even if its epoch is older than the
-  acknowledgement: a deposed leader may ack elections later what only it holds.
-- If it does not stand, epochs below its own count if its epoch is no older than the
-  acknowledgement's era. Otherwise it may have been cut off before.
-- If its epoch is not known, no epoch counts if it stands; else those up to the era count.
+
+    the other record is      its epoch is                     epochs that count
+    in the final log         known                            those below its epoch
+    in the final log         not known                        none
+    not in the final log     not older than the ack's era     those below its epoch
+    not in the final log     older                            all: it bounds nothing
+    not in the final log     not known                        those up to the ack's era
+
+An older record in the final log bounds the epochs, because a deposed leader may ack, elections
+later, a record that only it has. An older record that is not in the final log may have been
+truncated before the ack.
 
 In a run with transactions a control record, which no consumer returns, or a hidden record may stand
 below the final HW where no record is known. Its epoch is not known either, so no observation

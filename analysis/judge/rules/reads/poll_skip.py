@@ -6,7 +6,7 @@ be allowed to see them.
 
 The data: polls with a `prev_offset`, of every consumer; the final read. For a read_committed
 consumer also sends: a value of a transaction that is not known to be committed may rightly be
-hidden from it. So may, where there are transactions, a value without a row in sends.
+hidden from it. In a run with transactions, a value without a row in sends may be hidden as well.
 
 Why it is sound: between two offsets that one session returned one after the other, every record
 should have been returned. Only what exists counts: holes of lost records, control records, and
