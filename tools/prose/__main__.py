@@ -1,8 +1,8 @@
 """Check the prose that users read: `python -m tools.prose [PATH...]`.
 
 Reports sentences of more than 25 words, and the words that tools/prose/words.toml replaces. It reads README.md,
-CHANGELOG.md, docs/, the help of every verb, and the titles, descriptions and clauses of the scenarios. PATH is a file
-or a folder. Without PATH it checks everything.
+CHANGELOG.md, changes/, docs/, the help of every verb, and the titles, descriptions and clauses of the scenarios. PATH
+is a file or a folder. Without PATH it checks everything.
 """
 
 from __future__ import annotations

@@ -31,8 +31,9 @@ def passages() -> Iterator[Passage]:
 
 
 def page_passages() -> Iterator[Passage]:
-    """README, CHANGELOG and docs/."""
-    for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))):
+    """README, CHANGELOG, changes/ and docs/."""
+    pages = [*sorted((ROOT / "changes").glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+    for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", *pages):
         name = path.relative_to(ROOT).as_posix()
         if not name.startswith(MADE_OF_SCENARIOS):
             yield from markdown_passages(name, path.read_text())
