@@ -30,7 +30,7 @@ class Elections:
         self.states = states
         self.torn = torn
         self.gap = [bool(states) and states[0].partition_epoch > 0]
-        self.hides = [False]
+        self.hides = [self.gap[0] and states[0].leader_epoch > 0]
         elected = [bool(states) and states[0].leader >= 0]
         for before, after in pairwise(states):
             gap = after.partition_epoch != before.partition_epoch + 1
@@ -89,10 +89,10 @@ class Elections:
 
     def hides_one_within(self, from_ns: int, until_ns: int) -> bool:
         """Whether a missing record may hide an election whose leader led at some time between these."""
-        ends = [one.at_ns for one in self.states[1:]] + [NEVER]
+        times = [0, *(one.at_ns for one in self.states), NEVER]
         return any(
-            may_hide and state.at_ns <= until_ns and from_ns <= end
-            for may_hide, state, end in zip([*self.hides[1:], self.torn], self.states, ends, strict=True)
+            may_hide and began_ns <= until_ns and from_ns <= ended_ns
+            for may_hide, (began_ns, ended_ns) in zip([*self.hides, self.torn], pairwise(times), strict=True)
         )
 
     def of_leadership(self, at: int) -> frozenset[int]:
