@@ -26,12 +26,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from analysis.items import reconcile_all
 from analysis.judge.rules import registry
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.record.record import Record
 from analysis.rows import batches as row_batches
 from analysis.rows import summing
@@ -251,7 +253,12 @@ def _become(module: ModuleType, text: str) -> None:
             for key, value in list(vars(user).items()):
                 if getattr(value, "__module__", None) == module.__name__ and key in module.__dict__:
                     setattr(user, key, module.__dict__[key])
-    registry.ANOMALIES = tuple(sys.modules[kind.module].RULE for kind in registry.ANOMALIES)
+    registry.ANOMALIES = tuple(_as_imported_now(sys.modules[kind.module].RULE) for kind in registry.ANOMALIES)
+
+
+def _as_imported_now(kind: Anomaly) -> Anomaly:
+    questions = tuple(getattr(sys.modules[one.__module__], one.__name__) for one in kind.questions)
+    return msgspec.structs.replace(kind, questions=questions)
 
 
 def _run(suite: Suite, session: JudgingSession, mutants: dict[str, Mutant]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from analysis.items import summary
-from analysis.judge.rules.appends import duplicate, idempotence, inconsistent_offset
+from analysis.judge.rules.appends import duplicate, idempotence, inconsistent_offset, send_order
 from analysis.judge.rules.groups import commit_back, commit_lost, copied_twice, input_skipped, passed_over
 from analysis.judge.rules.losses import acked_rows, damaged, hw_regression, lost, replica_divergence, vanished
 from analysis.judge.rules.reads import poll_back, poll_skip, unseen
@@ -16,7 +16,7 @@ from analysis.reconcile import (
     crowds,
     history,
 )
-from analysis.rows import batches, choose, compare, order, small_tables
+from analysis.rows import batches, choose, compare, replicas, small_tables, values
 from analysis.rows import groups as rows_groups
 
 Mutant = tuple[ModuleType, str, str]
@@ -140,22 +140,22 @@ MUTANTS: tuple[Mutant, ...] = (
     (compare, "alike &= ~(has_acks & has_open) | (acks == open_).all(1)\n", "pass\n"),
     (compare, "alike &= ~(has_acks & has_shut) | (shown == shut).all(1)\n", "pass\n"),
     (compare, "self._place.final_read & same_epochs", "self._place.final_read"),
-    (compare, "self.twice | (forbidden != 0)", "forbidden != 0"),
-    (compare, "self.twice | (forbidden != 0)", "self.twice"),
-    (compare, 'sums[name]) for name in ("rows", "xor", "sum")]', 'sums[name]) for name in ("rows", "xor")]'),
-    (order, "        matters[1:] |= back\n", ""),
-    (order, "        matters[:-1] |= back\n", ""),
-    (order, "(np.diff(some[:, 0]) > 0).all()", "True"),
-    (order, "some = columns[here[placed[here]]]", "some = columns[here]"),
-    (order, "matters[0] = matters[-1] = True", "matters[0] = True"),
-    (order, "matters[0] = matters[-1] = True", "matters[-1] = True"),
-    (order, "after[0] <= before[1]", "after[0] < before[1]"),
+    (values, "self.twice | (forbidden != 0)", "forbidden != 0"),
+    (values, "self.twice | (forbidden != 0)", "self.twice"),
+    (replicas, 'sums[name]) for name in ("rows", "xor", "sum")]', 'sums[name]) for name in ("rows", "xor")]'),
+    (send_order, "        matters[1:] |= back\n", ""),
+    (send_order, "        matters[:-1] |= back\n", ""),
+    (send_order, "(np.diff(some[:, 0]) > 0).all()", "True"),
+    (send_order, "some = columns[here[placed[here]]]", "some = columns[here]"),
+    (send_order, "matters[0] = matters[-1] = True", "matters[0] = True"),
+    (send_order, "matters[0] = matters[-1] = True", "matters[-1] = True"),
+    (send_order, "after[0] <= before[1]", "after[0] < before[1]"),
     (choose, "(offset <= before)", "(offset < before)"),
     (choose, "counts = chosen.values.hold(rows)", "counts = np.zeros(rows.count, np.bool_)"),
     (choose, "    if in_blocks:\n", "    if False:\n"),
 )
 
-_OF_CHOSEN_ROWS = (rows_groups, batches, compare, order, choose)
+_OF_CHOSEN_ROWS = (rows_groups, batches, compare, values, replicas, send_order, choose)
 
 ONLY_NARROWED = frozenset(one[1] for one in MUTANTS if one[0] in _OF_CHOSEN_ROWS)
 """What only a narrowed reconciliation runs: with --whole no test can see a change of it, so it is not mutated."""

@@ -5,9 +5,8 @@ Importing it imports PySpark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import reduce
 from typing import TypeAlias
 
@@ -19,15 +18,11 @@ from pyspark.sql import functions as F
 from analysis.items.store import store
 from analysis.items.summary import AnomalySummary, summarize
 from analysis.judge.rules import registry
-from analysis.reconcile.final_log_rows import readable_blocks, session_ranges
 from analysis.reconcile.work import Work
 from analysis.record.record import Record
-from analysis.rows import questions
 from analysis.rows.choose import choose
-from analysis.rows.compare import READABLE, SESSIONS
 from analysis.rows.facts import Facts
-from analysis.rows.order import INVERSIONS
-from analysis.rows.positions import PASSED
+from analysis.rows.question import KindQuestion
 from analysis.rows.runs import RunFiles
 from analysis.rows.summing import SummedRun
 from analysis.spark.columns import partition_facts
@@ -84,47 +79,23 @@ def _items(
     spark: SparkSession, staged: StagedTables, summed: Sequence[SummedRun], kept: FrameKeeper
 ) -> list[DataFrame]:
     """Return the items of the kinds that can occur."""
-    possible = frozenset[str]().union(*(one.answers.possible for one in summed))
-    work = _work(spark, staged, summed, kept, possible)
-    found = [
-        kind.items(work)
-        for kind in registry.ANOMALIES
-        if kind.items and (kind.question is None or kind.question in possible)
-    ]
-    # A last leader whose log differs from another replica's may differ from what was read.
-    if not possible.isdisjoint((questions.VALUES, questions.REPLICAS)) and work.history is not None:
-        found.append(_items_of_values(work.history, work.runs))
-    return [one for one in found if one is not None]
-
-
-def _work(
-    spark: SparkSession, staged: StagedTables, summed: Sequence[SummedRun], kept: FrameKeeper, possible: Set[str]
-) -> Work:
-    """Return what the kinds that are possible look at."""
     facts, runs = [one.facts for one in summed], [one.run for one in summed]
     tables = RecordTables(**{name: staged.record_table(name, runs) for name in RecordTables.__struct_fields__})
-    work = Work(spark=spark, runs=facts, tables=tables, partitions=partition_facts(spark, facts))
-    if questions.ORDER in possible:
-        for one in summed:
-            staged.add("inversions", one.answers.inversions)
-        work = replace(work, inverted=staged.frame("inversions", INVERSIONS))
-    if tables.polls is None or possible.isdisjoint((questions.UNSEEN, questions.SKIPS, questions.PASSED_OVER)):
-        return work
-    for one in summed:
-        staged.add("sessions", one.answers.sessions)
-    work = replace(work, sessions=session_ranges(staged.frame("sessions", SESSIONS), tables.polls))
-    if questions.PASSED_OVER in possible:
-        for one in summed:
-            staged.add("passed", one.answers.passed)
-        work = replace(work, passed=staged.frame("passed", PASSED))
-    if possible.isdisjoint((questions.UNSEEN, questions.SKIPS)):
-        return work
-    for one in summed:
-        staged.add("readable", one.answers.readable)
-    readable = staged.frame("readable", READABLE)
-    if any(one.answers.readable["shown_mask"].null_count for one in summed):
-        readable = kept.keep(readable_blocks(readable, tables))
-    return replace(work, readable=readable)
+    work = Work(
+        spark=spark,
+        runs=facts,
+        tables=tables,
+        partitions=partition_facts(spark, facts),
+        made=[one.answers.rows for one in summed],
+        staged=staged,
+        keep=kept.keep,
+    )
+    possible = frozenset[type[KindQuestion]]().union(*(one.answers.possible for one in summed))
+    kinds = [kind for kind in registry.ANOMALIES if not possible.isdisjoint(kind.questions)]
+    found = [kind.items(work) for kind in kinds if kind.items]
+    if any(kind.row for kind in kinds) and work.history is not None:
+        found.append(_items_of_values(work.history, work.runs))
+    return [one for one in found if one is not None]
 
 
 def _items_of_values(history: DataFrame, runs: Sequence[Facts]) -> DataFrame:

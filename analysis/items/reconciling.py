@@ -73,7 +73,8 @@ def reconcile_runs(
     """
     stage("summing up")
     with ExitStack() as until_done:
-        summed = [sum_up(run, number, _folder_of(until_done)) for number, run in enumerate(runs)]
+        questions = registry.questions()
+        summed = [sum_up(run, number, _folder_of(until_done), questions) for number, run in enumerate(runs)]
     summaries = [AnomalySummary() for _ in runs]
     asked = [one for one in summed if one.answers.possible]
     if not asked:
@@ -100,7 +101,12 @@ def _folder_of(until_done: ExitStack) -> Callable[[], Path]:
 
 def _reconciliation(one: SummedRun, summary: AnomalySummary) -> Reconciliation:
     facts = one.facts
-    why = {kind.name: facts.not_whole() or kind.why_unknown(facts) for kind in registry.ANOMALIES}
+    why = {
+        kind.name: facts.not_whole()
+        or (kind.why_unknown(facts) if kind.why_unknown is not None else None)
+        or next((one.answers.unknown[each] for each in kind.questions if each in one.answers.unknown), None)
+        for kind in registry.ANOMALIES
+    }
     return Reconciliation(
         counts=facts.counts,
         anomalies=summary.anomalies,

@@ -31,7 +31,7 @@ from analysis.judge.causes.vanished import attributed_vanishings
 from analysis.judge.coverage.client_facts import client_facts
 from analysis.judge.coverage.counting import coverage
 from analysis.judge.foreign import without_accusations, without_unproven_violations
-from analysis.judge.history.attributed import AnyAnomaly, FallenHw, LostCommit, LostRecords, RepeatedInput, VanishedPart
+from analysis.judge.history.attributed import AnyAnomaly, FallenHw, LostCommit, LostRecords, VanishedPart
 from analysis.judge.outcome.deciding import decide, unproven_reasons
 from analysis.judge.outcome.prediction import (
     ObservedRun,
@@ -46,7 +46,6 @@ from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.own import own_rules_in_use
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
-from analysis.judge.rules.transactions.verification import asked_no_coordinator
 from analysis.judge.trace.of_run import seen_actions
 from analysis.judge.unsure_times import without_unsure_causes, without_unsure_findings
 from analysis.reconcile.model import WrongCopies
@@ -68,7 +67,7 @@ from ebbtide.record.verdict import (
     counts_by_kind,
     write_verdict,
 )
-from ebbtide.rules.table import API_AGREES, COMMIT_LOST, HANGING_TRANSACTION, LOST, TRANSITIONS, VANISHED
+from ebbtide.rules.table import API_AGREES, COMMIT_LOST, LOST, TRANSITIONS, VANISHED
 from ebbtide.untrusted.values import decoding
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
     """
     manifest = record.manifest
     read, scenario = record.scenario, record.readable_scenario
-    judged, own = _judged(record, reconciliation), own_rules_in_use()
+    judged, own = judged_record(record, reconciliation), own_rules_in_use()
     checked = without_unproven_violations(check_all(judged, [*CLAUSES, *(one.clause for one in own)]), manifest)
     checked = without_unsure_findings(checked, record.clock_doubt)
     kinds = counts_by_kind(reconciliation.anomalies)
@@ -201,7 +200,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
                 comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
             ),
             *([] if sent_nothing else [observed_sentence(seen, acks_0_summary(facts))]),
-            *reasons_of(lost, regressions, vanished, commits, judged.blamed_of(RepeatedInput)),
+            *reasons_of(judged.blamed),
         ],
         counts=counts,
         write_back=manifest.write_back,
@@ -217,7 +216,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
     )
 
 
-def _judged(record: Record, found: Reconciliation) -> Judged:
+def judged_record(record: Record, found: Reconciliation) -> Judged:
     """Return what the clauses look at: each anomaly that may have a cause has one."""
     # A damaged table is an error of the record, and no clause may take it for one of its own.
     timeline, clock = record.timeline, record.clock_doubt
@@ -255,7 +254,8 @@ def _facts(judged: Judged, checked: Sequence[CheckedClause], kinds: Mapping[str,
 
 def _unknown_of_what_was_asked(judged: Judged) -> dict[str, str]:
     """Return why kinds are unknown, without what the record of an older Ebbtide could not say."""
-    unasked = {HANGING_TRANSACTION} if asked_no_coordinator(judged.record.manifest) else set()
+    manifest = judged.record.manifest
+    unasked = {one.name for one in ANOMALIES if one.was_asked is not None and not one.was_asked(manifest)}
     return {kind: why for kind, why in judged.unknown.items() if kind not in unasked}
 
 

@@ -10,7 +10,7 @@ from analysis.spark.parts import placed_by
 from analysis.spark.sql import DataFrame, F, Window
 from analysis.spark.tables import RecordTables
 
-_SOURCE = "list_offsets"
+SOURCE = "list_offsets"
 WHERE = ("run", "topic", "partition")
 
 
@@ -19,7 +19,7 @@ def why_no_hw_is_judged(facts: Facts) -> str | None:
     lacking = facts.missing_or_empty("watermarks")
     if lacking is not None:
         return lacking
-    served = [one for one in facts.served if one.source == _SOURCE]
+    served = [one for one in facts.served if one.source == SOURCE]
     if not served:
         return "no leader was asked for its HW (watermarks of source list_offsets)"
     judged = [one for one in served if one.leader_epoch is not None]
@@ -43,7 +43,7 @@ def suspicious_observations(tables: RecordTables, runs: Sequence[Facts]) -> Data
     if tables.watermarks is None or all(why_no_hw_is_judged(facts) for facts in runs):
         return None
     judged = runs_where(runs, lambda facts: why_no_hw_is_judged(facts) is None)
-    observed = tables.watermarks.where((F.col("source") == _SOURCE) & F.col("leader_epoch").isNotNull() & judged)
+    observed = tables.watermarks.where((F.col("source") == SOURCE) & F.col("leader_epoch").isNotNull() & judged)
     by_time = Window.partitionBy(*WHERE).orderBy("at_ns").rowsBetween(Window.unboundedPreceding, -1)
     suspect = F.coalesce(F.max("high_watermark").over(by_time) > F.col("high_watermark"), F.lit(False))
     partition = Window.partitionBy(*WHERE)

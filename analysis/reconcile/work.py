@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+
+import pyarrow as pa
 
 from analysis.reconcile.history import leader_logs, suspicious_history
 from analysis.rows.facts import Facts
+from analysis.rows.question import RowType
 from analysis.spark.sql import DataFrame, SparkSession
-from analysis.spark.tables import RecordTables
+from analysis.spark.tables import RecordTables, StagedTables
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """The rows and facts of some runs; None: there are no such rows.
 
-    `tables` has the rows that may be in an anomaly. `partitions` is `columns.partition_facts`, `readable` is
-    `final_log_rows.readable_blocks`, `sessions` is `final_log_rows.session_ranges`, and `inverted` has the columns
-    `order.INVERSIONS` of the package rows, and `passed` those of `positions.PASSED`.
+    - `tables`: the rows of the record's tables that may be in an anomaly.
+    - `partitions`: `columns.partition_facts`.
+    - `made`: for each run, the rows that NumPy made, by the name of their type.
+    - `keep`: keeps a frame that several plans read.
     """
 
     spark: SparkSession
     runs: Sequence[Facts]
     tables: RecordTables
     partitions: DataFrame
-    readable: DataFrame | None = None
-    sessions: DataFrame | None = None
-    inverted: DataFrame | None = None
-    passed: DataFrame | None = None
+    made: Sequence[Mapping[str, pa.Table]]
+    staged: StagedTables
+    keep: Callable[[DataFrame], DataFrame]
+    _frames: dict[object, DataFrame | None] = field(default_factory=dict)
+
+    def rows(self, of: RowType) -> DataFrame | None:
+        """Return the rows of one type; None if no run has been asked for them."""
+        some = [tables[of.name] for tables in self.made if of.name in tables]
+        if of.name not in self._frames:
+            for one in some:
+                self.staged.add(of.name, one)
+            self._frames[of.name] = self.staged.frame(of.name, of.schema) if some else None
+        return self._frames[of.name]
+
+    def shared(self, make: Callable[[Work], DataFrame | None]) -> DataFrame | None:
+        """Return what `make` makes of this; it is made once."""
+        if make not in self._frames:
+            self._frames[make] = make(self)
+        return self._frames[make]
 
     @cached_property
     def leaders(self) -> DataFrame | None:

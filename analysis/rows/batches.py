@@ -6,7 +6,7 @@ a rule, and a loss with it. So a record with such a row is not judged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -149,7 +149,7 @@ class Rows:
             raise self.group.error_of("offset", int(offset[below][0]), "0 to 2^63 - 1")
 
 
-def batches(group: RowGroup, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+def batches(group: RowGroup, columns: Collection[str] | None = None) -> Iterator[Rows]:
     """Yield the rows of a row group, with the given columns of the record format, by default all.
 
     Raises one of `READ_ERRORS` where the file cannot be read.

@@ -1,7 +1,7 @@
 """Chooses the rows that the rules must look at.
 
 A row of sends, polls or replicas counts in two cases. It is at an offset of a chosen block, or its value is in a chosen
-block of values: one of the answers (the module questions), or one of which a row stands in a chosen block of offsets.
+block of values: one of the answers (the module question), or one of which a row stands in a chosen block of offsets.
 All rows of such a value count, wherever they are, so the conclusions are those from all rows. A poll that jumped, went
 back or is damaged is also kept, but conclusions from values do not look at it.
 
@@ -20,7 +20,6 @@ import pyarrow as pa
 from analysis.rows.batches import RowGroup, Rows, batches, for_each, row_groups
 from analysis.rows.clients import placed_sends
 from analysis.rows.groups import BITS, Bools, Ints
-from analysis.rows.questions import COMMITS, COPIES, HIGH_WATERMARKS
 from analysis.rows.summing import BLOCKS_MAX, SummedRun
 from ebbtide.record.tables import TABLES
 
@@ -28,8 +27,6 @@ Write = Callable[[str, pa.Table], None]
 """Takes rows of a table; several threads may call it at once."""
 
 CHOSEN = ("sends", "polls", "replicas")
-_WHOLE = {"watermarks": {HIGH_WATERMARKS, COMMITS}, "commits": {COMMITS, COPIES}, "copies": {COPIES}}
-"""Tables of which the rules look at all rows, if one of these questions has the answer yes."""
 _BUCKETS_BITS = 20
 _DECIDING = {
     "sends": ("topic", "partition", "offset", "value", "status", "txn_outcome"),
@@ -70,9 +67,8 @@ def choose(one: SummedRun, write: Write) -> None:
             chosen = Chosen(offsets, ValueBlocks(distinct))
     for table in CHOSEN:
         for_each(row_groups(run, number, table), partial(_choose, chosen, write))
-    for table, questions in _WHOLE.items():
-        if not answers.possible.isdisjoint(questions):
-            for_each(row_groups(run, number, table), partial(_choose, None, write))
+    for table in sorted(answers.whole_tables):
+        for_each(row_groups(run, number, table), partial(_choose, None, write))
 
 
 class OffsetBlocks:

@@ -12,7 +12,7 @@ shows it, and a block with two rows at one offset never agrees.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -25,17 +25,14 @@ from analysis.rows.buckets import BLOCK_SUM, VALUE_SUM, SumStore
 from analysis.rows.deletions import CLOCK_NS
 from analysis.rows.facts import PollFacts, SendFacts
 from analysis.rows.groups import BITS, Bools, Groups, Ints, added_up, bit_of, hashed, parts_of
-from analysis.rows.order import SendOrder
-from analysis.rows.positions import MemberSession, groups_of
+from analysis.rows.question import KindQuestion
 from analysis.rows.runs import RunFiles
-from ebbtide.logs.segments import TopicPartition
 
 ACKS, HIDDEN_ACKS = 0, 1
 """The sources that are no session."""
 NO_EPOCH = -(2**31)
 ACKED, FAILED, HIDDEN, ABORTED, FINAL, READ, READ_COMMITTED = range(7)
 """What the rows of a block of values are."""
-JUMPS_MAX = 5_000_000
 
 _NONE = 2**63 - 1
 _SENDS = ("topic", "partition", "value", "producer", "sequence", "acks", "status", "offset", "txn", "txn_outcome")
@@ -58,23 +55,16 @@ class ConsumerSession(NamedTuple):
 
 
 class ClientSums:
-    """The sums of a run's sends and polls, and the facts of its partitions.
+    """The sums of a run's sends and polls, and the facts of its partitions."""
 
-    `jumps`: the lowest offset that a poll jumped over, the offset after, and whether the consumer was read_committed,
-    by partition. None: there are too many. `groups`: the group of each consumer that is in one.
-    """
-
-    def __init__(self, run: RunFiles, folder: Callable[[], Path]) -> None:
+    def __init__(self, run: RunFiles, folder: Callable[[], Path], asked: Sequence[KindQuestion] = ()) -> None:
+        """`asked`: questions that sum up some columns of these tables, too."""
         self.run = run
+        self._asked = {table: [one for one in asked if table in one.reads] for table in ("sends", "polls")}
         self.blocks = SumStore(BLOCK_SUM, folder)
         self.values = SumStore(VALUE_SUM, folder)
-        self.order = SendOrder()
         self.sources: list[ConsumerSession | None] = [None, None]
         self.first_offsets: dict[int, int] = {}
-        self.groups = groups_of(run.record)
-        self._spans: dict[int, dict[str, int]] = {}
-        self.jumps: dict[tuple[str, int], list[Ints]] | None = {}
-        self._jumps = 0
         self._numbers: dict[ConsumerSession, int] = {}
         self._sends: dict[tuple[str, int, str], dict[str, int]] = {}
         self._polls: dict[tuple[str, int, bool, bool], dict[str, int]] = {}
@@ -104,29 +94,18 @@ class ClientSums:
         final = np.array([one is not None and one.final for one in self.sources])
         return final, np.array([one is not None and one.read_committed for one in self.sources])
 
-    @property
-    def member_sessions(self) -> dict[tuple[str, TopicPartition], list[MemberSession]]:
-        """The sessions of members of groups, by group and partition."""
-        found: dict[tuple[str, TopicPartition], list[MemberSession]] = {}
-        for number, span in self._spans.items():
-            one = self.sources[number]
-            assert one is not None
-            entry = MemberSession(
-                member=one.consumer,
-                began_ns=span["began_ns"],
-                ended_ns=span["ended_ns"],
-                first=span["first_offset"],
-                last=span["last_offset"],
-            )
-            found.setdefault((self.groups[one.consumer], TopicPartition(one.topic, one.partition)), []).append(entry)
-        return found
-
     def sum_sends(self, group: RowGroup) -> None:
         """Sum up a row group of sends."""
-        columns = (*_SENDS, *_TIMES) if self.run.deletions else _SENDS
-        for rows in batches(group, columns):
+        for rows in self._batches(group, (*_SENDS, *_TIMES) if self.run.deletions else _SENDS):
             self._add_sends(rows)
-            self.order.add(rows)
+
+    def _batches(self, group: RowGroup, columns: Sequence[str]) -> Iterator[Rows]:
+        """Yield the rows of a row group; the questions look at them, too."""
+        asked = self._asked[group.table]
+        for rows in batches(group, {*columns, *(name for one in asked for name in one.reads[group.table])}):
+            yield rows
+            for one in asked:
+                one.add(rows)
 
     def _add_sends(self, rows: Rows) -> None:
         (topic, topics), (status, statuses) = rows.words("topic"), rows.words("status")
@@ -193,7 +172,7 @@ class ClientSums:
 
     def sum_polls(self, doubted: Ints, group: RowGroup) -> None:
         """Sum up a row group of polls; `doubted` is `doubt_sent_values`."""
-        for rows in batches(group, (*_POLLS, "polled_ns") if self.groups else _POLLS):
+        for rows in self._batches(group, _POLLS):
             rows.refuse_negative_offsets()
             committed = rows.where_word("isolation", "read_committed")
             self._add_polls(rows, committed)
@@ -206,25 +185,17 @@ class ClientSums:
 
     def _add_polls(self, rows: Rows, committed: Bools) -> None:
         (topic, topics), partition, offset = rows.words("topic"), rows.numbers("partition"), rows.numbers("offset")
-        consumer, session, before = (rows.numbers(name) for name in ("consumer", "session", "prev_offset"))
+        consumer, session = rows.numbers("consumer"), rows.numbers("session")
         has_value, has_before, final = rows.known("value"), rows.known("prev_offset"), rows.is_final()
         epoch = np.where(rows.known("leader_epoch"), rows.numbers("leader_epoch"), NO_EPOCH)
-        jumped = has_before & (offset - 1 > before)
         keys = [topic, partition, consumer, session, committed.astype(np.int64), final.astype(np.int64), offset >> BITS]
         groups = Groups(keys)
         counted = {
             "rows": groups.rows,
             "first_offset": groups.over(np.minimum, offset),
             "last_offset": groups.over(np.maximum, offset),
-            "damaged": groups.counted(~has_value),
-            "back": groups.counted(has_before & (offset <= before)),
-            "jumped": groups.counted(jumped),
             "chained": groups.counted(has_before),
         }
-        spans = {name: counted[name] for name in ("first_offset", "last_offset")}
-        if self.groups:
-            polled_ns = rows.numbers("polled_ns")
-            spans |= {"began_ns": groups.over(np.minimum, polled_ns), "ended_ns": groups.over(np.maximum, polled_ns)}
         of_key = [groups.first(key) for key in keys]
         source = np.zeros(len(groups.starts), np.int64)
         for key, here in parts_of(of_key[:6]):
@@ -235,9 +206,6 @@ class ClientSums:
                 if number == len(self.sources):
                     self.sources.append(one)
                 self.first_offsets[number] = min(self.first_offsets.get(number, _NONE), facts["first_offset"])
-                if one.consumer in self.groups and not one.final:
-                    span = {name: int(_BY[name].reduce(of[here])) for name, of in spans.items()}
-                    _add_to(self._spans.setdefault(number, {}), span)
                 _add_to(self._polls.setdefault((one.topic, one.partition, one.final, one.read_committed), {}), facts)
         hashes = hashed(self._seed, offset, rows.numbers("value"), unknown=~has_value)
         epochs = {
@@ -246,18 +214,6 @@ class ClientSums:
             "epochs": groups.over(np.add, hashes * (2 * epoch + 1)),
         }
         self._add_sums(rows, [*of_key[:2], of_key[6]], groups, hashes, bit_of(offset), epochs | {"source": source})
-        if jumped.any():
-            ends = np.stack([before[jumped] + 1, offset[jumped], committed[jumped].astype(np.int64)], 1)
-            self._add_jumps(topics, topic[jumped], partition[jumped], ends)
-
-    def _add_jumps(self, topics: list[str], topic: Ints, partition: Ints, ends: Ints) -> None:
-        with self._lock:
-            self._jumps += len(ends)
-            if self._jumps > JUMPS_MAX:
-                self.jumps = None
-            if self.jumps is not None:
-                for key, here in parts_of([topic, partition]):
-                    self.jumps.setdefault((topics[key[0]], key[1]), []).append(ends[here])
 
     def _add_values(self, kind: int, values: Ints) -> None:
         if not len(values):
@@ -269,10 +225,7 @@ class ClientSums:
         self.values.add((), block=block, kind=np.full_like(block, kind), rows=groups.rows, mask=mask)
 
 
-_BY: dict[str, np.ufunc] = {
-    **dict.fromkeys(("first_offset", "began_ns"), np.minimum),
-    **dict.fromkeys(("last_offset", "ended_ns"), np.maximum),
-}
+_BY: dict[str, np.ufunc] = {"first_offset": np.minimum, "last_offset": np.maximum}
 
 
 _BY_OF_TWO: dict[np.ufunc | None, Callable[[int, int], int]] = {np.minimum: min, np.maximum: max}

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from analysis.record.whole import OF_LOSSES, Gap
 from analysis.rows.deletions import Deletion, why_unsure
-from analysis.rows.positions import GroupPosition
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.record.topic_lives import is_deleted
@@ -45,7 +44,7 @@ class SendFacts(msgspec.Struct, frozen=True):
 class PollFacts(msgspec.Struct, frozen=True):
     """Polls of one partition at one isolation, by the final consumer or by the others.
 
-    `damaged` have no value; `back` did not move forward; `jumped` left offsets out; `chained` have a `prev_offset`.
+    `chained` have a `prev_offset`.
     """
 
     topic: str
@@ -55,9 +54,6 @@ class PollFacts(msgspec.Struct, frozen=True):
     first_offset: int
     last_offset: int
     read_committed: bool
-    damaged: int = 0
-    back: int = 0
-    jumped: int = 0
     chained: int = 0
 
 
@@ -185,8 +181,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     commits: list[CommitFacts] = []
     copies: list[CopyFacts] = []
     unsafe_property: str | None = None
-    positions: list[GroupPosition] = []
-    why_positions_unknown: str | None = None
 
     @property
     def counts(self) -> Counts:

@@ -14,6 +14,7 @@ from analysis.rows.clients import NO_EPOCH
 from analysis.rows.facts import CheckpointFacts, CommitFacts, CopyFacts, EpochFacts, Peak, ServedFacts
 from analysis.rows.groups import Ints
 from analysis.rows.policies import PolicyFacts
+from analysis.rows.question import KindQuestion
 from analysis.rows.runs import RunFiles
 
 _WATERMARKS = ("topic", "partition", "broker", "leader_epoch", "high_watermark", "source", "asked_ns", "at_ns")
@@ -25,12 +26,11 @@ _COPIES = ("topic", "partition", "group", "copied_to")
 class ObservedWatermarks:
     """The HWs that were observed in a run.
 
-    `served` and `checkpoints` are facts. `answers` are those of leaders that were asked, by partition: when each came,
-    its HW, and whether it is known when the leader was asked.
+    `served` and `checkpoints` are facts. The questions `asked` may sum up some columns, too.
     """
 
-    def __init__(self, run: RunFiles) -> None:
-        self.answers: dict[tuple[str, int], list[Ints]] = {}
+    def __init__(self, run: RunFiles, asked: Sequence[KindQuestion]) -> None:
+        self._asked = [one for one in asked if "watermarks" in one.reads]
         self._peaks: dict[tuple[str, int, str, int], Ints] = {}
         self._counts: dict[tuple[str, int, str, int], tuple[int, int]] = {}
         self._last: dict[tuple[str, int, int], tuple[int, int]] = {}
@@ -62,8 +62,10 @@ class ObservedWatermarks:
         return [CheckpointFacts(*place, -negative) for place, (_, negative) in self._last.items()]
 
     def _add_group(self, group: RowGroup) -> None:
-        for rows in batches(group, _WATERMARKS):
+        for rows in batches(group, {*_WATERMARKS, *(name for one in self._asked for name in one.reads["watermarks"])}):
             self._add(rows)
+            for one in self._asked:
+                one.add(rows)
 
     def _add(self, rows: Rows) -> None:
         codes, sources = rows.words("source")
@@ -83,26 +85,12 @@ class ObservedWatermarks:
                     for number, at in last.items():
                         place, seen = (topic, partition, number), (int(at_ns[at]), -int(hw[at]))
                         self._last[place] = max(seen, self._last.get(place, seen))
-                if source == "list_offsets":
-                    some = of_source[epoch[of_source] != NO_EPOCH]
-                    answers = np.stack([at_ns[some], hw[some], asked[some].astype(np.int64)], 1)
-                    self.answers.setdefault((topic, partition), []).append(answers)
 
     def _add_served(self, key: tuple[str, int, str, int], hw: Ints, at_ns: Ints, asked: Any) -> None:
         counted, were_asked = self._counts.get(key, (0, 0))
         self._counts[key] = (counted + len(hw), were_asked + int(asked.sum()))
         both = np.stack([hw, at_ns], 1)
         self._peaks[key] = _peaks(np.concatenate([self._peaks[key], both]) if key in self._peaks else both)
-
-    def has_lower_answer(self) -> bool:
-        """Return whether any HW that was asked for is below one that was answered before, in any leader epoch."""
-        for parts in self.answers.values():
-            answers = np.concatenate(parts)
-            answers = answers[np.lexsort((-answers[:, 1], answers[:, 0]))]
-            highest = np.maximum.accumulate(answers[:, 1])
-            if ((highest[:-1] > answers[1:, 1]) & (answers[1:, 2] == 1)).any():
-                return True
-        return False
 
 
 def _peaks(seen: Ints) -> Ints:

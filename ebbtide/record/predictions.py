@@ -18,6 +18,8 @@ from ebbtide.scenario.write import SCENARIO
 FROM_ELR = "elections-from-elr"
 OWN_PREDICTION = frozenset(kind for kind, row in ANOMALIES.items() if row.has_own_prediction)
 """Kinds that a scenario predicts by keys of their own; `anomalies = "none"` covers none of them."""
+EXPECTED_BY = {row.key_of(committed=committed): kind for kind, row in ANOMALIES.items() for committed in (True, False)}
+"""The kind that each key of a prediction expects; the key is as in a scenario: `loss.commits`."""
 
 
 def fitting_prediction(scenario: Scenario, manifest: Manifest) -> Prediction | None:

@@ -36,21 +36,23 @@ HANGING_TRANSACTION: Final = "hanging-transaction"
 
 
 class ClauseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A clause; the fields are as in `analysis.judge.rules.clause.Clause`."""
+    """A clause; the fields are as in `analysis.judge.rules.clause.Clause`. `example`: what its example says."""
 
     name: str
     kip: str = ""
     text: str = ""
+    example: str = ""
     unknown_when: str = ""
     needed: Literal["always", "if-hw-predicted", "never"] = "always"
     allowed: str = ""
 
 
 class KindRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of anomaly; the fields are as in `analysis.judge.rules.anomaly.Anomaly`."""
+    """A kind of anomaly; the fields are as in `analysis.judge.rules.anomaly.Anomaly`. `example` is as of a clause."""
 
     name: str
     means: str = ""
+    example: str = ""
     one: str = ""
     many: str = ""
     has_own_prediction: bool = False
@@ -58,6 +60,7 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
     depends_on_chance: bool = False
     is_loss: bool = False
     found_as: str = ""
+    expected_by: str = ""
     headline: tuple[str, str] | None = None
 
     def count(self, number: int) -> str:
@@ -66,7 +69,15 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
 
     def in_findings(self, *, committed: bool) -> str:
         """Return what a finding calls items that were committed, or that were not."""
-        return self.found_as.format("committed" if committed else "uncommitted") or self.name
+        return self.found_as.format(_word_of(committed)) or self.name
+
+    def key_of(self, *, committed: bool) -> str:
+        """Return the key of a prediction that expects such items; empty if none does."""
+        return self.expected_by.format(_word_of(committed))
+
+
+def _word_of(committed: bool) -> str:
+    return "committed" if committed else "uncommitted"
 
 
 class RulesTable(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import msgspec
 
 from ebbtide.record.outcomes import word_of
 from ebbtide.record.predictions import OWN_PREDICTION
-from ebbtide.record.verdict import AnomalyCount, Blamed, Outcome, PredictionKind, Verdict
+from ebbtide.record.verdict import AnomalyCount, Blamed, Loss, Outcome, PredictionKind, Verdict
 from ebbtide.rules.table import ANOMALIES, LOST, KindRow
 
 _NOT_KNOWN = "lost, cause not known"
@@ -75,6 +75,21 @@ def fact_of(one: Blamed) -> str:
     """Return what a finding says of anomalies whose cause is known: their kind and their cause."""
     kind = ANOMALIES.get(one.kind, KindRow(name=one.kind))
     return f"{kind.in_findings(committed=one.committed)} by {one.cause}"
+
+
+def fact_of_loss(one: Loss) -> str:
+    """Return what a finding says of lost records."""
+    return f"{ANOMALIES[LOST].in_findings(committed=one.committed)} by {one.cause}"
+
+
+def key_of(fact: str) -> str:
+    """Return the key of a prediction that expects what a fact says; empty if none does."""
+    for kind in ANOMALIES.values():
+        for committed in (True, False):
+            name = kind.in_findings(committed=committed)
+            if fact == name or fact.startswith(f"{name} by "):
+                return kind.key_of(committed=committed)
+    return ""
 
 
 def is_loss(one: Blamed) -> bool:

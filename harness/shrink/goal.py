@@ -12,18 +12,12 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.record.verdict import Outcome, Verdict
-from ebbtide.rules.table import COMMIT_LOST, HW_REGRESSION
 from ebbtide.scenario.model import LossExpectation, Prediction
 from ebbtide.scenario.write import SCENARIO
-from harness.replay.finding import RunFinding, fact_of, finding
+from harness.replay.finding import RunFinding, fact_of, finding, key_of
 from harness.replay.recorded_run import LoadedRun
 
-COMMITTED = "committed loss by "
-UNCOMMITTED = "uncommitted loss by "
-COMMIT = f"{COMMIT_LOST} by "
-
-
-_UNEXPLAINED = COMMITTED + "unexplained"
+_COMMITTED, _UNCOMMITTED, _COMMITS = "loss.committed", "loss.uncommitted", "loss.commits"
 _VIOLATED = "violated "
 
 
@@ -41,7 +35,12 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_loss(self) -> bool:
         """Whether the finding needs a lost record."""
-        return any(fact.startswith((COMMITTED, UNCOMMITTED)) for fact in self.facts)
+        return not {_COMMITTED, _UNCOMMITTED}.isdisjoint(map(key_of, self.facts))
+
+    @property
+    def is_committed_loss(self) -> bool:
+        """Whether the finding is the loss of committed records, and nothing else."""
+        return {_COMMITTED}.issuperset(map(key_of, self.facts))
 
 
 def goal_from_record(recorded: LoadedRun, *, keep_all: bool = False) -> Goal:
@@ -85,7 +84,12 @@ def gravest_fact(found: RunFinding, verdict: Verdict) -> str:
         counts[fact_of(one)] += one.count
     for anomaly in verdict.anomalies:
         counts[anomaly.kind] += anomaly.count
-    return max(found.facts, key=lambda fact: (fact == _UNEXPLAINED, fact.startswith(_VIOLATED), counts[fact]))
+    return max(found.facts, key=lambda fact: (_is_unexplained(fact), fact.startswith(_VIOLATED), counts[fact]))
+
+
+def _is_unexplained(fact: str) -> bool:
+    """Whether nothing explains the loss of committed records."""
+    return key_of(fact) == _COMMITTED and fact.endswith(" by unexplained")
 
 
 def goal_to_keep(found: RunFinding, kafka: str, clause: str, *, keep: tuple[str, ...] | None = None) -> Goal:
@@ -95,24 +99,26 @@ def goal_to_keep(found: RunFinding, kafka: str, clause: str, *, keep: tuple[str,
     a cause only if the finding has no second one: a run with both would contradict it.
     """
     facts = found.facts if keep is None else keep
-    begins = (COMMITTED, COMMIT)
-    causes = {fact.removeprefix(begin) for fact in found.facts for begin in begins if fact.startswith(begin)}
-    violated = any(fact.startswith(_VIOLATED) or fact == _UNEXPLAINED for fact in facts)
+    causes = {fact.partition(" by ")[2] for fact in found.facts if key_of(fact) in (_COMMITTED, _COMMITS)}
+    violated = any(fact.startswith(_VIOLATED) or _is_unexplained(fact) for fact in facts)
+    keys = set(map(key_of, facts))
     loss = LossExpectation()
-    if any(fact.startswith(COMMITTED) for fact in facts) and not violated:
+    if _COMMITTED in keys and not violated:
         loss = msgspec.structs.replace(loss, committed="some")
         if len(causes) == 1:
             loss = msgspec.convert({"committed": "some", "cause": min(causes)}, LossExpectation)
-    elif any(fact.startswith(UNCOMMITTED) for fact in facts):
+    elif _UNCOMMITTED in keys:
         loss = LossExpectation(committed="none", uncommitted="some")
-    if any(fact.startswith(COMMIT) for fact in facts) and not violated:
+    if _COMMITS in keys and not violated:
         loss = msgspec.structs.replace(loss, commits="some")
-    falls = any(fact.startswith(HW_REGRESSION) for fact in facts)
     return Goal(
         facts=facts,
         outcome="contradicted" if violated else "as-predicted",
         prediction=Prediction(
-            kafka=f"=={kafka}", clause=clause, loss=loss, hw_regression="some" if falls and not violated else "any"
+            kafka=f"=={kafka}",
+            clause=clause,
+            loss=loss,
+            hw_regression="some" if "hw_regression" in keys and not violated else "any",
         ),
         besides=tuple(fact for fact in found.facts if fact not in facts),
     )

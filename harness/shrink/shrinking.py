@@ -13,7 +13,7 @@ from ebbtide.errors import EbbtideError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
 from ebbtide.record.verdict import Verdict
-from harness.replay.finding import fact_of
+from harness.replay.finding import fact_of, fact_of_loss
 from harness.replay.plan import plan
 from harness.replay.recorded_run import LoadedRun
 from harness.replay.replaying import launch_differences
@@ -22,7 +22,7 @@ from harness.runner.launch import Launch
 from harness.runner.run import new_seed
 from harness.runner.run_state import RunState
 from harness.shrink.file import file_text, start_scenario
-from harness.shrink.goal import COMMITTED, UNCOMMITTED, Goal, goal_from_record
+from harness.shrink.goal import Goal, goal_from_record
 from harness.shrink.journal import Journal, lock_folder
 from harness.shrink.kept import KeptStep, kept_steps
 from harness.shrink.refute import Refuter
@@ -90,7 +90,6 @@ def shrink(
         if known:
             display.note(f"continuing: {folder} has the answers of {known} runs")
         seed = recorded.manifest.seed if recorded.manifest.seed is not None else new_seed()
-        is_committed_loss = all(fact.startswith(COMMITTED) for fact in goal.facts)
         refuter = Refuter(recorded.manifest.kafka, recorded.manifest.features)
         runs = folder / "runs"
         if jobs > 1 or apart:
@@ -106,7 +105,7 @@ def shrink(
                 jobs=jobs,
                 apart=apart,
             ),
-            refute=refuter if is_committed_loss else lambda _scenario: None,
+            refute=refuter if goal.is_committed_loss else lambda _scenario: None,
             journal=journal,
             time_left_s=lambda: budget_s - (time.monotonic() - began),
             note=display.note,
@@ -156,9 +155,7 @@ def _blamed_partition(recorded: LoadedRun, goal: Goal) -> LostPartition | None:
     verdict = recorded.verdict
     if verdict is None:
         return None
-    losses = [
-        one for one in verdict.losses if f"{COMMITTED if one.committed else UNCOMMITTED}{one.cause}" in goal.facts
-    ]
+    losses = [one for one in verdict.losses if fact_of_loss(one) in goal.facts]
     worst = max(losses or verdict.losses, key=lambda one: (one.committed, one.count), default=None)
     if worst is not None:
         return LostPartition(f"{worst.topic}-{worst.partition}", ACKS_SPELLED.get(worst.acks))

@@ -20,6 +20,9 @@ NAMES = tuple(sorted(path.name.removesuffix(".tar.xz") for path in _PACKED.glob(
 KNOWN_TRUTHS = DATA / "known-truth"
 """Packed records of simulated clusters whose truth is known."""
 
+OF_GROUPS = DATA / "groups"
+"""Packed runs on real Kafka in which a group left out records: only what the clients and the metadata log said."""
+
 
 def unpack_record(name: str, to: Path, packs: Path = _PACKED) -> Path:
     """The record `name`, unpacked into the folder `to`."""

@@ -6,9 +6,9 @@ import json
 from collections import defaultdict
 from itertools import pairwise
 
+from anomaly_kinds import functions
 from reconcile_oracle_commits import lost_commit_items
 from reconcile_oracle_copies import wrong_copies
-from reconcile_oracle_passes import passed_over_items
 from reconcile_oracle_run import clock_went_back, compacted_topics, has_transactions
 from reconcile_oracle_tables import PlacedTables, Row, place_of
 from reconcile_oracle_transactions import hanging_items
@@ -35,18 +35,21 @@ def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         *_aborted_reads(tables),
         *_disorder(tables, manifest),
         *_poll_skips(tables, manifest),
-        *_poll_backs(tables),
         *_damaged_items(tables),
         *lost_commit_items(tables, manifest),
         *hanging_items(tables, manifest),
         *wrong_copies(tables, manifest),
+        *(item for find in functions("found_in") for item in find(tables, manifest)),
     ]
     return sorted(items, key=repr)
 
 
 def anomalies_of(builder: RecordBuilder) -> list[Item]:
-    """Every item of a record, sorted; its tables do not say which consumers are a group."""
-    items = [*anomalies(builder.tables, builder.manifest()), *passed_over_items(builder)]
+    """Every item of a record, sorted; some kinds need more than its tables."""
+    items = [
+        *anomalies(builder.tables, builder.manifest()),
+        *(item for find in functions("found_in_record") for item in find(builder)),
+    ]
     return sorted(items, key=repr)
 
 
@@ -373,14 +376,6 @@ def _poll_skips(tables: PlacedTables, manifest: Manifest) -> list[Item]:
             and _may_see(poll, row, tables, manifest)
             for row in tables.polls_at(place_of(poll))
         )
-    ]
-
-
-def _poll_backs(tables: dict[str, list[Row]]) -> list[Item]:
-    return [
-        ("poll-back", *place_of(poll), poll["offset"], poll["value"])
-        for poll in tables["polls"]
-        if poll["prev_offset"] is not None and poll["offset"] <= poll["prev_offset"]
     ]
 
 

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from anomaly_kinds import planters
 from records import RecordBuilder
 
 from analysis.reconcile.model import Reconciliation
@@ -128,12 +129,6 @@ def _poll_skip(b: RecordBuilder, n: int) -> Planted:
     for number in range(n):
         b.read(3 * number + 2, at=3 * number + 2, consumer=2, prev_offset=3 * number, leader_epoch=0)
     return {"poll-skip": n}
-
-
-def _poll_back(b: RecordBuilder, n: int) -> Planted:
-    for number in range(n):
-        b.read(number, at=number, consumer=2, prev_offset=number + number % 2)
-    return {"poll-back": n}
 
 
 def _hw_regression(b: RecordBuilder, n: int) -> Planted:
@@ -287,20 +282,6 @@ def _plant_skipped_inputs(b: RecordBuilder, n: int) -> Planted:
     return {"input-skipped": n, "vanished": 1}
 
 
-def _plant_passed_over(b: RecordBuilder, n: int) -> Planted:
-    """Records that one group leaves out between two sessions; a new group at the end leaves out nothing."""
-    values, columns = range(100, 100 + _HEALTHY), {"partition": 8, "leader_epoch": 0}
-    b.acked(*values, at=0, partition=8).final(*values, at=0, **columns)
-    b.group("passes", 51, 52).group("new", 53).group("to the end", 54)
-    b.assigned(51, 8).read(*values[:20], at=0, consumer=51, **columns).assigned(51, 8, event="revoked")
-    b.assigned(52, 8).read(*values[20 + n :], at=20 + n, consumer=52, **columns)
-    b.assigned(53, 8).reset(53, 60, partition=8).read(*values[60:], at=60, consumer=53, **columns)
-    # Nobody reads after its second reset: what was acked before is passed over all the same.
-    b.assigned(54, 8).reset(54, 0, partition=8).read(*values[:50], at=0, consumer=54, **columns)
-    b.reset(54, 50 + n // 2, partition=8)
-    return {"passed-over": n + n // 2}
-
-
 PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     lambda b, n: {},
     _plant_lost,
@@ -311,7 +292,6 @@ PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     _aborted_read,
     _dirty_order,
     _poll_skip,
-    _poll_back,
     _hw_regression,
     _divergence,
     _divergence_of_a_batch_appended_twice,
@@ -323,6 +303,7 @@ PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     _plant_inputs_copied_twice,
     _plant_skipped_inputs,
     _plant_an_aborted_transaction,
+    *planters(of_tables=True),
 )
 
 
@@ -336,8 +317,7 @@ def planted_run(dice: random.Random) -> tuple[RecordBuilder, dict[str, Planted]]
     """A run with a topic a planter, and what must be found on each topic."""
     builder = _coordinated(RecordBuilder().transactions(one="CompleteAbort", other="Empty"))
     expected = {}
-    # The tables alone do not say which consumers are a group, so histories that are only tables cannot have these.
-    for number, plant in enumerate((*PLANTERS, _plant_passed_over)):
+    for number, plant in enumerate((*PLANTERS, *planters(of_tables=False))):
         topic = f"{number}{plant.__name__.strip('<>')}"
         healthy_history(builder.on(topic, base=1_000 * number))
         expected[topic] = plant(builder, dice.randint(1, 20))

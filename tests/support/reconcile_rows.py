@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 from records import RecordBuilder, as_record
 
-from analysis.rows import choose, order, summing
+from analysis.judge.rules import registry
+from analysis.judge.rules.appends import send_order
+from analysis.rows import choose, summing
 from analysis.rows.batches import RowGroup, Rows, row_groups
 from analysis.rows.files import TableFile
-from analysis.rows.runs import run_files
+from analysis.rows.runs import RunFiles, run_files
 from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.parquet import ParquetSource
 
@@ -45,6 +47,11 @@ def what_differs() -> str | None:
     return "chosen polls" if chosen != expected else None
 
 
+def sum_up(run: RunFiles, folder: Path = Path()) -> summing.SummedRun:
+    """Return a run summed up, and the answers to the questions of all kinds."""
+    return summing.sum_up(run, 0, lambda: folder, registry.questions())
+
+
 def rows_of(table: str, rows: list[dict[str, Any]], final: int | None = None) -> Rows:
     """Return rows of a table as one batch."""
     batch = pa.RecordBatch.from_pylist(rows, schema=TABLES[table])
@@ -55,7 +62,7 @@ def rows_of(table: str, rows: list[dict[str, Any]], final: int | None = None) ->
 
 def overlap(batches: tuple[tuple[int, ...], ...]) -> bool:
     """Return whether batches with these sequences are found to overlap."""
-    found = order.SendOrder()
+    found = send_order.SendOrder()
     for sequences in batches:
         builder = RecordBuilder()
         for sequence in sequences:
@@ -91,10 +98,12 @@ def wrong_orders() -> tuple[int, int, int]:
             if shuffled := dice.random() < 0.5:
                 dice.shuffle(builder.tables["sends"])
             run = run_files(as_record(builder.write(Path(folder, str(number))), builder.manifest()))
-            summed = summing.sum_up(run, 0, Path)
+            summed = sum_up(run)
             pairs = {
                 (*_key(row), *(one[name] for one in (row["before"], row) for name in ("sequence", "offset", "value")))
-                for row in summed.answers.inversions.to_pylist()
+                for table in [summed.answers.rows.get(send_order.INVERSIONS.name)]
+                if table is not None
+                for row in table.to_pylist()
             }
             expected = _decreases([{"topic": "t", "partition": 0, **row} for row in acked])
             wrong += pairs != expected

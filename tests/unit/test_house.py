@@ -183,7 +183,7 @@ def test_unit_tests_lie_in_folders_that_mirror_the_packages() -> None:
 
 def test_no_two_test_modules_have_one_name() -> None:
     # pytest imports them by their names alone.
-    names = [path.name for path in _modules("tests") if path.name != "conftest.py"]
+    names = [path.name for path in _modules("tests") if path.name not in ("conftest.py", "__init__.py")]
     assert sorted(name for name in set(names) if names.count(name) > 1) == []
 
 

@@ -13,6 +13,8 @@ from typing import TypeVar
 import msgspec
 
 from analysis.judge.coverage.declared import declared_facts
+from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from ebbtide.rules.table import ClauseRow, KindRow, RulesTable
 
@@ -24,8 +26,8 @@ CLAUSES_PAGE = ROOT / "docs" / "clauses.md"
 ANOMALIES_PAGE = ROOT / "docs" / "reconcile.md"
 
 _MARK = "<!-- Made by `python -m tools.pages.rules` from here to the next empty line; do not edit. -->\n"
-_CLAUSES = "\n| clause | KIP | unknown when |\n|---|---|---|\n"
-_ANOMALIES = "\n| kind | one item for each | module |\n|---|---|---|\n"
+_CLAUSES = "\n| clause | KIP | violated, for example | unknown when |\n|---|---|---|---|\n"
+_ANOMALIES = "\n| kind | one item for each | for example | module |\n|---|---|---|---|\n"
 
 
 def table() -> bytes:
@@ -38,20 +40,21 @@ def table() -> bytes:
     return msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
 
 
-def _row(row: type[_R], rule: object) -> _R:
-    """Return the row of a rule: its attributes of the same names."""
-    return row(**{field: getattr(rule, field) for field in row.__struct_fields__})
+def _row(row: type[_R], rule: Clause | Anomaly) -> _R:
+    """Return the row of a rule: its attributes of the same names, and of its example what it says."""
+    return row(**{field: rule.story if field == "example" else getattr(rule, field) for field in row.__struct_fields__})
 
 
 def clauses_page(text: str) -> str:
     """Return docs/clauses.md with a new table; the rest of the text stays."""
-    rows = [f"| {one.name} | {one.kip} | {one.unknown_when or '-'} |\n" for one in CLAUSES]
+    rows = [f"| {one.name} | {one.kip} | {one.story} | {one.unknown_when or '-'} |\n" for one in CLAUSES]
     return _with_rows(text, _CLAUSES, rows)
 
 
 def anomalies_page(text: str) -> str:
     """Return docs/reconcile.md with a new table; the rest of the text stays."""
-    rows = [f"| {one.name} | {one.means} | `{'/'.join(one.module.split('.')[-2:])}.py` |\n" for one in ANOMALIES]
+    modules = {one.name: "/".join(one.module.split(".")[-2:]) for one in ANOMALIES}
+    rows = [f"| {one.name} | {one.means} | {one.story} | `{modules[one.name]}.py` |\n" for one in ANOMALIES]
     return _with_rows(text, _ANOMALIES, rows)
 
 

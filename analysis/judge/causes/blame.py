@@ -19,8 +19,6 @@ from analysis.judge.history.attributed import (
     LostCommit,
     LostRecords,
     RepeatedInput,
-    VanishedPart,
-    What,
     election_of,
     elections_in_brackets,
     group_alike,
@@ -30,16 +28,7 @@ from analysis.judge.history.evidence import Attribution
 from analysis.record.whole import OF_LOSSES, Gap
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.verdict import Blamed, Cause, CommitLoss, Loss, RecordedElection, Regression
-from ebbtide.rules.table import (
-    ANOMALIES,
-    COMMIT_BACK,
-    COMMIT_LOST,
-    COPIED_TWICE,
-    HW_REGRESSION,
-    LOST,
-    REPLICA_DIVERGENCE,
-    VANISHED,
-)
+from ebbtide.rules.table import ANOMALIES
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import Reconciliation
@@ -187,9 +176,9 @@ def _blamed(one: AnyAnomaly) -> Blamed:
     at, group = TopicPartition(one.topic, one.partition), None
     if isinstance(what, LostCommit | RepeatedInput):
         at, group = TopicPartition.parse(what.of), what.group
-    kind, first, last = _kind_and_offsets(what)
+    first, last = what.span
     return Blamed(
-        kind=kind,
+        kind=what.kind,
         topic=at.topic,
         partition=at.partition,
         group=group,
@@ -203,47 +192,19 @@ def _blamed(one: AnyAnomaly) -> Blamed:
     )
 
 
-def _kind_and_offsets(what: What) -> tuple[str, int | None, int | None]:
-    match what:
-        case LostRecords():
-            return LOST, what.first_offset, what.last_offset
-        case VanishedPart():
-            return what.kind, what.first_offset, what.last_offset
-        case FallenHw():
-            return HW_REGRESSION, what.to, what.from_
-        case LostCommit():
-            return what.kind, what.offset, what.offset
-        case RepeatedInput():
-            return what.kind, None, None
-
-
-def reasons_of(
-    losses: Sequence[AttributedAnomaly[LostRecords]],
-    regressions: Sequence[AttributedAnomaly[FallenHw]],
-    vanished: Sequence[AttributedAnomaly[VanishedPart]],
-    commits: Sequence[AttributedAnomaly[LostCommit]] = (),
-    repeats: Sequence[AttributedAnomaly[RepeatedInput]] = (),
-) -> list[str]:
-    """Say each different cause in a sentence, with the partitions, the records and the elections.
+def reasons_of(anomalies: Sequence[AnyAnomaly]) -> list[str]:
+    """Say each different cause in a sentence, kind by kind, with the partitions, the records and the elections.
 
     Unexplained anomalies are left out: the reasons for the outcome already name them.
     """
+    told: dict[str, list[AnyAnomaly]] = {}
+    for one in anomalies:
+        if one.attribution.cause != "unexplained":
+            told.setdefault(one.what.kind, []).append(one)
     sentences = []
-    for kind, blamed in (
-        (LOST, losses),
-        (VANISHED, [one for one in vanished if one.what.kind == VANISHED]),
-        (REPLICA_DIVERGENCE, [one for one in vanished if one.what.kind != VANISHED]),
-        (HW_REGRESSION, regressions),
-        (COMMIT_LOST, _of(commits, COMMIT_LOST)),
-        (COMMIT_BACK, _of(commits, COMMIT_BACK)),
-        (COPIED_TWICE, repeats),
-    ):
-        for alike in group_alike(one for one in blamed if one.attribution.cause != "unexplained"):
+    for kind, blamed in told.items():
+        for alike in group_alike(blamed):
             attribution, count = alike[0].attribution, sum(one.count for one in alike)
             reason = f"{attribution.cause or 'cause not known'}: {attribution.why}{elections_in_brackets(alike)}"
             sentences.append(f"{places_of(alike)}, {ANOMALIES[kind].count(count)}, {reason}")
     return sentences[:_TOLD_MAX] + ([f"and {len(sentences) - _TOLD_MAX} more"] if len(sentences) > _TOLD_MAX else [])
-
-
-def _of(commits: Sequence[AttributedAnomaly[LostCommit]], kind: str) -> list[AttributedAnomaly[LostCommit]]:
-    return [one for one in commits if one.what.kind == kind]

@@ -3,42 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
 from analysis.judge.history.evidence import Attribution
 from ebbtide.record.verdict import LossEvent, RecordedElection
+from ebbtide.rules.table import HW_REGRESSION, LOST
 
 _PLACES_MAX = 4
 """So many partitions, or ranges of them, are named in a sentence."""
 
 
-class LostRecords(msgspec.Struct, frozen=True, kw_only=True):
+class BlamedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """What an anomaly is, by its kind: the fields are evidence of clauses."""
+
+    @property
+    def span(self) -> tuple[int | None, int | None]:
+        """The lowest and the highest offset; of a HW that went back, what it went back to and from."""
+        return None, None
+
+
+class LostRecords(BlamedPart, frozen=True, kw_only=True):
     """Lost records of one `acks` between two offsets."""
 
+    kind: ClassVar[str] = LOST
     acks: int
     first_offset: int
     last_offset: int
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and the last offset."""
+        return self.first_offset, self.last_offset
 
-class VanishedPart(msgspec.Struct, frozen=True, kw_only=True):
+
+class VanishedPart(BlamedPart, frozen=True, kw_only=True):
     """Vanished or diverged records between two offsets; `kind` is the anomaly's."""
 
     kind: str
     first_offset: int
     last_offset: int
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and the last offset."""
+        return self.first_offset, self.last_offset
 
-class FallenHw(msgspec.Struct, frozen=True, kw_only=True):
+
+class FallenHw(BlamedPart, frozen=True, kw_only=True):
     """An HW that went back under a leader epoch."""
 
+    kind: ClassVar[str] = HW_REGRESSION
     from_: int = msgspec.field(name="from")
     to: int
     leader_epoch: int
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """What it went back to, and from."""
+        return self.to, self.from_
 
-class LostCommit(msgspec.Struct, frozen=True, kw_only=True):
+
+class LostCommit(BlamedPart, frozen=True, kw_only=True):
     """The commits of a `group` for partition `of`, the last of which was of `offset`, and what was `served` instead.
 
     `kind` is the anomaly's; `settled` is as in the reconciliation.
@@ -51,8 +78,13 @@ class LostCommit(msgspec.Struct, frozen=True, kw_only=True):
     served: int | None
     settled: bool
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The committed offset."""
+        return self.offset, self.offset
 
-class RepeatedInput(msgspec.Struct, frozen=True, kw_only=True):
+
+class RepeatedInput(BlamedPart, frozen=True, kw_only=True):
     """Inputs from partition `of` that a `group` copied more than once."""
 
     kind: str

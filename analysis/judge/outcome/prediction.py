@@ -10,9 +10,15 @@ import msgspec
 from analysis.judge.outcome.service_bounds import compare_unavailability, unavailability_phrases
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.predictions import OWN_PREDICTION, findings_ruled_out, fitting_prediction, is_ruled_out
+from ebbtide.record.predictions import (
+    EXPECTED_BY,
+    OWN_PREDICTION,
+    findings_ruled_out,
+    fitting_prediction,
+    is_ruled_out,
+)
 from ebbtide.record.verdict import Outcome, PropertyStatus, Unavailability
-from ebbtide.rules.table import COMMIT_LOST, HW_REGRESSION, LOST
+from ebbtide.rules.table import ANOMALIES
 from ebbtide.scenario.facts import missing_needs
 from ebbtide.scenario.model import LossExpectation, Prediction, Scenario
 
@@ -111,7 +117,7 @@ def _compare_losses(expected: LossExpectation, seen: ObservedRun, broken: list[s
     Where losses could not be decided, the clause on them says so; that none was found then says
     nothing.
     """
-    decided = LOST not in seen.unknown_kinds
+    decided = EXPECTED_BY["loss.committed"] not in seen.unknown_kinds
     for what, wanted, lost in (
         ("committed", expected.committed, seen.committed_lost),
         ("uncommitted", expected.uncommitted, seen.uncommitted_lost),
@@ -160,22 +166,22 @@ def _compare_acks(expected: LossExpectation, seen: ObservedRun, broken: list[str
 
 def _compare_commits(expected: LossExpectation, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:
     """Compare the commits that groups did not get back with the prediction."""
-    lost = seen.kinds.get(COMMIT_LOST, 0)
+    lost = seen.kinds.get(EXPECTED_BY["loss.commits"], 0)
     if expected.commits == "none" and lost:
         broken.append(f"predicted that every group gets back its acked commits, seen {lost:,} lost")
     if expected.commits != "any" and not lost:
         if not seen.acked_commits:
             open_.append("no commit of a group was acked: no group had a commit to lose")
-        elif expected.commits == "some" and COMMIT_LOST not in seen.unknown_kinds:
+        elif expected.commits == "some" and EXPECTED_BY["loss.commits"] not in seen.unknown_kinds:
             open_.append("predicted a loss of acked commits, but none was lost: the run did not show it")
 
 
 def _compare_regressions(prediction: Prediction, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:
-    count = seen.kinds.get(HW_REGRESSION, 0)
+    count = seen.kinds.get(EXPECTED_BY["hw_regression"], 0)
     wanted = prediction.hw_regression
     if wanted == "none" and count:
         broken.append(f"predicted that the HW never goes back, seen {count:,} times")
-    elif wanted == "some" and not count and HW_REGRESSION not in seen.unknown_kinds:
+    elif wanted == "some" and not count and EXPECTED_BY["hw_regression"] not in seen.unknown_kinds:
         open_.append("predicted that the HW goes back, but it did not: the run did not show it")
 
 
@@ -239,9 +245,9 @@ def prediction_sentence(prediction: Prediction) -> str:
     if prediction.elected_from_elr is not None:
         parts.append(("an" if prediction.elected_from_elr else "no") + " election from the ELR")
     if prediction.anomalies == "none":
-        parts.append(
-            "no other anomaly" if prediction.passed_over is None else "no other anomaly but records passed over"
-        )
+        keys = {kind.many: kind.allowed_by for kind in ANOMALIES.values() if kind.allowed_by is not None}
+        allowed = [many for many, key in keys.items() if getattr(prediction, key) == "any"]
+        parts.append(" but ".join(["no other anomaly", *allowed]))
     parts += prediction.exercised
     parts += [f"no {fact}" for fact in prediction.never]
     parts += [f"{name} holds" for name in prediction.holds]
@@ -272,7 +278,7 @@ def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
     acked = seen.acked
     if acked is None:
         parts.append("it is not known how many records were acked, or how many of them were lost")
-    elif LOST in seen.unknown_kinds:
+    elif EXPECTED_BY["loss.committed"] in seen.unknown_kinds:
         at_least = f", at least {found:,}" if found else ""
         parts.append(f"it is not known how many of {acked:,} acked records were lost{at_least}")
     elif not found:
@@ -283,17 +289,17 @@ def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
         parts.append(f"of {acked:,} acked records {committed} and {seen.uncommitted_lost:,} uncommitted were lost")
     if acks_0 is not None:
         parts.append(acks_0)
-    commits = seen.kinds.get(COMMIT_LOST, 0)
-    if seen.acked_commits and (commits or COMMIT_LOST not in seen.unknown_kinds):
+    commits = seen.kinds.get(EXPECTED_BY["loss.commits"], 0)
+    if seen.acked_commits and (commits or EXPECTED_BY["loss.commits"] not in seen.unknown_kinds):
         lost = f"{commits:,} {'was' if commits == 1 else 'were'}" if commits else "none was"
         parts.append(f"of {seen.acked_commits:,} acked commits of groups {lost} lost")
-    count = seen.kinds.get(HW_REGRESSION, 0)
-    if count or HW_REGRESSION not in seen.unknown_kinds:
+    count = seen.kinds.get(EXPECTED_BY["hw_regression"], 0)
+    if count or EXPECTED_BY["hw_regression"] not in seen.unknown_kinds:
         times = plural(count, "time")
         parts.append(f"a HW below an earlier one was served {times}" if count else "the HW never went back")
     if seen.elected_from_elr:
         parts.append(f"{seen.elected_from_elr} election{'s' if seen.elected_from_elr != 1 else ''} from the ELR")
-    told = OWN_PREDICTION if not seen.acked_commits else OWN_PREDICTION | {COMMIT_LOST}
+    told = OWN_PREDICTION if not seen.acked_commits else OWN_PREDICTION | {EXPECTED_BY["loss.commits"]}
     others = {kind: count for kind, count in seen.kinds.items() if count and kind not in told}
     parts += [f"{count:,} {kind}" for kind, count in sorted(others.items())]
     return f"seen: {', '.join(parts)}"

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.appends.idempotence import is_idempotent
+from analysis.judge.rules.appends.send_order import INVERSIONS, Disordered
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
-from analysis.rows.questions import ORDER
 from analysis.spark.columns import PARTITION
 from analysis.spark.parts import union
 from analysis.spark.sql import DataFrame, F
@@ -38,17 +38,15 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def _items(work: Work) -> DataFrame | None:
-    """Return one row for each item; None if there are none.
-
-    `inverted` is `inversions`, `leaders` is `history.leader_logs`.
-    """
-    if work.inverted is None or work.tables.polls is None:
+    """Return one row for each item; None if there are none."""
+    inverted = work.rows(INVERSIONS)
+    if inverted is None or work.tables.polls is None:
         return None
     final_rows = work.tables.polls.where("final AND value IS NOT NULL").select(*PARTITION, "offset", "value")
     if work.leaders is not None:
         of_leaders = work.leaders.where("value IS NOT NULL").select(*PARTITION, "offset", "value")
         final_rows = union([final_rows, of_leaders])
-    pairs = work.inverted.withColumn("place", F.struct("before.offset", "before.value"))
+    pairs = inverted.withColumn("place", F.struct("before.offset", "before.value"))
     found = final_rows.select(*PARTITION, F.struct("offset", "value").alias("place")).join(pairs, [*PARTITION, "place"])
     found = found.dropDuplicates([*PARTITION, "offset", "value"])
     row = item(
@@ -72,5 +70,11 @@ RULE = Anomaly(
     many="reordered records",
     why_unknown=why_unknown,
     items=_items,
-    question=ORDER,
+    questions=(Disordered,),
+    example="""
+        A producer sent value 1 before value 2. Value 2 has the lower offset.
+        sends: 1=1 0=2
+        polls: final 0=2 1=1
+        gives: offset=0 value=2
+    """,
 )

@@ -24,6 +24,7 @@ from analysis.judge.rules.appends.idempotence import is_idempotent
 from analysis.reconcile.items import item
 from analysis.reconcile.model import Duplicates, GroupsOfKind
 from analysis.rows.facts import Facts
+from analysis.rows.values import OF_VALUES
 from analysis.spark.sql import Column, F
 
 
@@ -65,7 +66,14 @@ RULE = Anomaly(
     many="duplicated records",
     why_unknown=why_unknown,
     row=_row,
+    questions=OF_VALUES,
     groups=GroupsOfKind(into=Duplicates, by=("idempotent", "twice_in_final_log", "unreadable")),
     # A retry duplicates a record, or does not. Duplicates of an idempotent producer also violate a clause.
     depends_on_chance=True,
+    example="""
+        Value 1 is at the offsets 0 and 1.
+        sends: 0=1
+        polls: final 0=1 1=1
+        gives: offset=0 value=1
+    """,
 )

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.items import item
 from analysis.rows.facts import Facts
+from analysis.rows.values import OF_VALUES
 from analysis.spark.sql import Column, F
 
 
@@ -45,4 +46,11 @@ RULE = Anomaly(
     many="offsets that held two values",
     why_unknown=why_unknown,
     row=_row,
+    questions=OF_VALUES,
+    example="""
+        Brokers acked two values at offset 0.
+        sends: 0=1 0=2
+        polls: final 0=1
+        gives: offset=0
+    """,
 )

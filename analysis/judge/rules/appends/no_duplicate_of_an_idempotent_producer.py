@@ -60,4 +60,11 @@ RULE = Clause(
         "the kind duplicate is unknown, or it is unknown whether a place was truncated. Only a duplicate "
         "in the final log violates the clause"
     ),
+    example="""
+        The final log has a value of an idempotent producer twice.
+        sends: 0=1
+        polls: final 0=1 1=1
+        setting: idempotent
+        gives: offset=0 value=1 count=1
+    """,
 )

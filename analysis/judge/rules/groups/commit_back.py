@@ -18,10 +18,10 @@ asked after the other was answered; a commit with an unknown outcome may be appl
 from __future__ import annotations
 
 from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.groups.commits_asked import CommitsAsked
 from analysis.reconcile import commits
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
-from analysis.rows.questions import COMMITS
 from analysis.spark.sql import DataFrame, F, Window
 
 
@@ -67,7 +67,17 @@ RULE = Anomaly(
     why_unknown=commits.why_commits_unknown,
     items=_items,
     groups=commits.GROUPS,
-    question=COMMITS,
+    questions=(CommitsAsked,),
     # A new coordinator serves an old commit until its HW catches up, to whoever asks in time.
     depends_on_chance=True,
+    example="""
+        A coordinator served offset 2 of group g, and then the older offset 1.
+        partitions: leader=1; topic=__consumer_offsets at=1 partition_epoch=0
+        watermarks: topic=__consumer_offsets high_watermark=9 at=2; topic=__consumer_offsets high_watermark=9 at=3
+        commits: status=acked commit=1 offset=1; status=acked commit=2 offset=2;
+          status=served broker=1 commit=2 offset=2; status=served broker=1 commit=1 offset=1
+        sends: 0=1
+        polls: final 0=1
+        gives: offset=2 commit=2
+    """,
 )

@@ -19,10 +19,10 @@ asked was lost to nobody.
 from __future__ import annotations
 
 from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.groups.commits_asked import CommitsAsked
 from analysis.reconcile import commits
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
-from analysis.rows.questions import COMMITS
 from analysis.spark.sql import DataFrame, F, Window
 
 
@@ -88,7 +88,17 @@ RULE = Anomaly(
     why_unknown=commits.why_commits_unknown,
     items=_items,
     groups=commits.GROUPS,
-    question=COMMITS,
+    questions=(CommitsAsked,),
     is_loss=True,
+    expected_by="loss.commits",
     headline=("acked commit of groups is lost", "acked commits of groups are lost"),
+    example="""
+        A coordinator acked offset 1 of group g. Then it answered that the group has none.
+        partitions: leader=1; topic=__consumer_offsets at=1 partition_epoch=0
+        watermarks: topic=__consumer_offsets high_watermark=9 at=2; topic=__consumer_offsets high_watermark=9 at=3
+        commits: status=acked commit=1 offset=1; status=served broker=1
+        sends: 0=1
+        polls: final 0=1
+        gives: offset=1 commit=1
+    """,
 )

@@ -13,10 +13,10 @@ When it cannot tell: as the module copies says. An item is certain all the same.
 from __future__ import annotations
 
 from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.groups.copies_asked import CopiesAsked
 from analysis.reconcile import copies
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
-from analysis.rows.questions import COPIES
 from analysis.spark.sql import DataFrame, F
 from ebbtide.coverage_fact import Fact
 
@@ -58,7 +58,7 @@ RULE = Anomaly(
     why_unknown=copies.why_copies_unknown,
     items=_items,
     groups=copies.GROUPS,
-    question=COPIES,
+    questions=(CopiesAsked,),
     headline=("input is copied twice", "inputs are copied twice"),
     fact=Fact(
         "clients",
@@ -67,4 +67,12 @@ RULE = Anomaly(
         "KIP-98",
         ("copies-sent",),
     ),
+    example="""
+        Two committed records are copies of the input at offset 0.
+        sends: offset=0 value=1 producer=2; topic=copies offset=0 value=11 txn=1 txn_outcome=committed;
+          topic=copies offset=1 value=12 txn=2 txn_outcome=committed
+        copies: 0=11 0=12
+        polls: final 0=1; final topic=copies 0=11 1=12; topic=copies isolation=read_committed 0=11 1=12
+        gives: offset=0 copies=2
+    """,
 )

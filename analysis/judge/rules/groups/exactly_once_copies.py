@@ -79,4 +79,13 @@ RULE = Clause(
         "such items, a log lost records or an election left ISR and ELR, and no [lost "
         "offset](groups.md#whose-fault-is-a-wrong-copy) explains them. Only in runs with copiers"
     ),
+    example="""
+        A group commits its offsets in transactions, and an input has two committed copies.
+        sends: offset=0 value=1 producer=2; topic=copies offset=0 value=11 txn=1 txn_outcome=committed;
+          topic=copies offset=1 value=12 txn=2 txn_outcome=committed
+        copies: 0=11 0=12
+        polls: final 0=1; final topic=copies 0=11 1=12; topic=copies isolation=read_committed 0=11 1=12
+        setting: copiers transactional
+        gives: kind=copied-twice group=g
+    """,
 )

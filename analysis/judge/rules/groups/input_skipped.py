@@ -20,11 +20,11 @@ from __future__ import annotations
 import pyarrow as pa
 
 from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.groups.copies_asked import CopiesAsked
 from analysis.reconcile import copies
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.facts import CopyFacts, Facts
-from analysis.rows.questions import COPIES
 from analysis.spark.sql import DataFrame, F
 from ebbtide.coverage_fact import Fact
 
@@ -124,7 +124,7 @@ RULE = Anomaly(
     why_unknown=why_unknown,
     items=_items,
     groups=copies.GROUPS,
-    question=COPIES,
+    questions=(CopiesAsked,),
     headline=("input is skipped by a copier", "inputs are skipped by a copier"),
     fact=Fact(
         "clients",
@@ -133,4 +133,15 @@ RULE = Anomaly(
         "KIP-98",
         ("copies-sent",),
     ),
+    example="""
+        Group g has committed offset 2. The input at offset 0 has no copy.
+        partitions: leader=1; topic=__consumer_offsets at=1 partition_epoch=0
+        watermarks: topic=__consumer_offsets high_watermark=9 at=2; topic=__consumer_offsets high_watermark=9 at=3
+        sends: offset=0 value=1 producer=2; offset=1 value=2 producer=2;
+          topic=copies offset=0 value=12 txn=1 txn_outcome=committed
+        copies: 1=12
+        commits: status=acked commit=1 offset=2; status=served broker=1 commit=1 offset=2
+        polls: final 0=1 1=2; final topic=copies 0=12; topic=copies isolation=read_committed 0=12
+        gives: offset=0 value=1
+    """,
 )

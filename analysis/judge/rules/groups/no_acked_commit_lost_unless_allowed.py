@@ -40,4 +40,16 @@ RULE = Clause(
         "the cause of a lost [commit](groups.md#does-a-group-get-its-place-back) is not known, or lost commits "
         "are unknown. Only in records with `commits/`"
     ),
+    example="""
+        A group lost an acked commit. Its coordinator was elected cleanly, out of the ISR.
+        partitions: leader=1; topic=__consumer_offsets at=1 partition_epoch=0;
+          topic=__consumer_offsets at=33 leader=2
+        watermarks: topic=__consumer_offsets high_watermark=9 at=2; topic=__consumer_offsets high_watermark=9 at=31;
+          topic=__consumer_offsets broker=2 leader_epoch=1 high_watermark=9 at=34;
+          topic=__consumer_offsets broker=2 leader_epoch=1 high_watermark=9 at=35
+        commits: status=acked commit=1 offset=1; status=served broker=2 at=40
+        sends: 0=1
+        polls: final 0=1
+        gives: topic=__consumer_offsets count=1
+    """,
 )

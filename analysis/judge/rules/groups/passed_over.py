@@ -29,43 +29,28 @@ was lost, is not judged.
 from __future__ import annotations
 
 from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.groups.positions import PASSED, LeftOut
+from analysis.reconcile.final_log_rows import session_ranges
 from analysis.reconcile.items import item
-from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
+from analysis.reconcile.undone_deletions import may_have_been_deleted
 from analysis.reconcile.work import Work
-from analysis.rows.facts import Facts
-from analysis.rows.questions import PASSED_OVER
 from analysis.spark.columns import PARTITION, can_be_hidden
 from analysis.spark.sql import DataFrame, F
-from ebbtide.record.clients import CLIENTS_DIR
 
 _RECORD = [*PARTITION, "offset"]
 
 
-def why_unknown(facts: Facts) -> str | None:
-    """Return why nothing, or not everything, could be judged; None also where no consumer is in a group."""
-    if not facts.positions:
-        return facts.why_positions_unknown
-    if gap := next((one for one in facts.gaps if one.part == CLIENTS_DIR), None):
-        return gap.why
-    if not facts.complete:
-        return "the run is not complete: what the final read did not reach is not known"
-    if lacking := facts.missing_or_empty("sends", "polls") or facts.without_final_read():
-        return lacking
-    if facts.clock_went_back:
-        return "the clock was set back, so the order of sessions and resets is not known"
-    return facts.why_positions_unknown or with_undone_deletions(facts)
-
-
 def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if there are none."""
-    if work.passed is None or work.sessions is None or work.tables.sends is None or work.tables.polls is None:
+    left_out, sessions = work.rows(PASSED), work.shared(session_ranges)
+    if left_out is None or sessions is None or work.tables.sends is None or work.tables.polls is None:
         return None
     acked = work.tables.sends.where("status = 'acked' AND offset IS NOT NULL").where(~can_be_hidden())
     final = work.tables.polls.where("final AND value IS NOT NULL").select(*_RECORD, "value")
     left_out = (
-        work.passed.join(acked.select(*_RECORD, "value", "sent_ns", "done_ns"), _RECORD)
+        left_out.join(acked.select(*_RECORD, "value", "sent_ns", "done_ns"), _RECORD)
         .join(final, [*_RECORD, "value"], "left_semi")
-        .join(F.broadcast(work.sessions), PARTITION, "left")
+        .join(F.broadcast(sessions), PARTITION, "left")
         .where(~may_have_been_deleted(work.runs, F.col("offset")))
     )
     is_promised = (F.col("offset") >= F.col("first")) | (F.col("sent_ns") >= F.col("since_ns"))
@@ -89,9 +74,15 @@ RULE = Anomaly(
     means="acked record of the final log that no member of a group got, between its sessions or by a reset",
     one="record that a group passed over",
     many="records that a group passed over",
-    why_unknown=why_unknown,
     items=_items,
-    question=PASSED_OVER,
+    questions=(LeftOut,),
     allowed_by="passed_over",
     headline=("acked record is passed over by its group", "acked records are passed over by their groups"),
+    example="""
+        Consumer 5, alone in its group, got offset 0, and offset 2 in its next session. Nobody got offset 1.
+        setting: group=5
+        sends: 0=1 1=2 2=3
+        polls: consumer=5 0=1; consumer=5 session=2 2=3; final 0=1 1=2 2=3
+        gives: offset=1 value=2
+    """,
 )

@@ -53,4 +53,10 @@ RULE = Clause(
     unknown_when=(
         "the ISR was below min ISR, and `watermarks/` is missing. It does not apply to leaders on releases before 3.7"
     ),
+    example="""
+        Broker 1 leads alone from 5 s on, and min ISR is 2. It serves 100 at 60 s and 200 at 62 s.
+        partitions: leader=1; at=5 isr=1
+        watermarks: at=60 high_watermark=100; at=62 high_watermark=200
+        gives: min_isr=2 isr=1
+    """,
 )

@@ -15,12 +15,31 @@ When it cannot tell: without polls.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
+from analysis.rows.batches import Rows
 from analysis.rows.facts import Facts
-from analysis.rows.questions import DAMAGED
+from analysis.rows.question import KindAnswer, KindQuestion
+from analysis.rows.summed import RunSums
 from analysis.spark.sql import DataFrame, F
+
+
+class _Damaged(KindQuestion):
+    """Did a consumer get a record that is not of this run?"""
+
+    reads: Mapping[str, tuple[str, ...]] = {"polls": ("value",)}
+    _found = False
+
+    def add(self, rows: Rows) -> None:
+        """Look for a poll without a value."""
+        self._found |= not rows.known("value").all()
+
+    def answer(self, summed: RunSums) -> KindAnswer:
+        """Return the answer; such polls are always chosen."""
+        return KindAnswer(is_possible=self._found)
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -30,7 +49,7 @@ def why_unknown(facts: Facts) -> str | None:
 
 def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if there are none."""
-    if work.tables.polls is None or not any(polls.damaged for facts in work.runs for polls in facts.polls):
+    if work.tables.polls is None:
         return None
     places = (
         work.tables.polls.where("value IS NULL")
@@ -48,5 +67,11 @@ RULE = Anomaly(
     many="damaged records",
     why_unknown=why_unknown,
     items=_items,
-    question=DAMAGED,
+    questions=(_Damaged,),
+    example="""
+        A consumer got a record at offset 1 whose checksum is wrong.
+        sends: 0=1
+        polls: final 0=1 1=-
+        gives: offset=1
+    """,
 )

@@ -31,15 +31,53 @@ no join.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.hw_observations import WHERE, suspicious_observations, why_no_hw_is_judged
+from analysis.reconcile.hw_observations import SOURCE, WHERE, suspicious_observations, why_no_hw_is_judged
 from analysis.reconcile.items import item
 from analysis.reconcile.model import GroupsOfKind, HwRegression
 from analysis.reconcile.work import Work
-from analysis.rows.questions import HIGH_WATERMARKS
+from analysis.rows.batches import Rows
+from analysis.rows.groups import Ints
+from analysis.rows.question import KindAnswer, KindQuestion, Place
+from analysis.rows.runs import RunFiles
+from analysis.rows.summed import RunSums
 from analysis.spark.sql import Column, DataFrame, F, Window
 
 _OBSERVED = ("high_watermark", "leader_epoch", "broker", "asked_ns", "at_ns")
+
+
+class Lower(KindQuestion):
+    """Is there a HW that was asked for below one that was answered before, in any leader epoch? Else none went back."""
+
+    reads: Mapping[str, tuple[str, ...]] = {"watermarks": ()}
+    whole_tables = ("watermarks",)
+
+    def __init__(self, run: RunFiles, folder: Callable[[], Path]) -> None:
+        super().__init__(run, folder)
+        self._answers: dict[Place, list[Ints]] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Keep the answers: when each came, its HW, and whether it is known when the leader was asked."""
+        columns = [rows.numbers("at_ns"), rows.numbers("high_watermark"), rows.known("asked_ns").astype(np.int64)]
+        answers, counts = np.stack(columns, 1), rows.where_word("source", SOURCE) & rows.known("leader_epoch")
+        for (topic, partition), here in rows.parts("partition"):
+            self._answers.setdefault((topic, partition), []).append(answers[here[counts[here]]])
+
+    def answer(self, summed: RunSums) -> KindAnswer:
+        """Return the answer, of which no rows are chosen."""
+        return KindAnswer(is_possible=not summed.facts.clock_went_back and any(map(_has_lower, self._answers.values())))
+
+
+def _has_lower(parts: Sequence[Ints]) -> bool:
+    answers = np.concatenate(parts)
+    answers = answers[np.lexsort((-answers[:, 1], answers[:, 0]))]
+    highest = np.maximum.accumulate(answers[:, 1])
+    return bool(((highest[:-1] > answers[1:, 1]) & (answers[1:, 2] == 1)).any())
 
 
 def _items(work: Work) -> DataFrame | None:
@@ -186,6 +224,12 @@ RULE = Anomaly(
         ),
         where="earlier IS NOT NULL",
     ),
-    question=HIGH_WATERMARKS,
+    questions=(Lower,),
     has_own_prediction=True,
+    expected_by="hw_regression",
+    example="""
+        Broker 1 served the HW 10. Broker 2 then served 5 under the next leader epoch.
+        watermarks: high_watermark=10; broker=2 leader_epoch=1 high_watermark=5
+        gives: offset=5 leader_epoch=1
+    """,
 )

@@ -60,6 +60,7 @@ from analysis.reconcile.crowds import LISTED
 from analysis.reconcile.items import item
 from analysis.reconcile.model import GroupsOfKind, LostRange
 from analysis.rows.facts import Facts
+from analysis.rows.values import OF_VALUES
 from analysis.spark.columns import runs_where
 from analysis.spark.sql import Column, F
 
@@ -152,6 +153,7 @@ RULE = Anomaly(
     many="lost records",
     why_unknown=why_unknown,
     row=_row,
+    questions=OF_VALUES,
     groups=GroupsOfKind(
         into=LostRange,
         # What decides their cause.
@@ -167,4 +169,11 @@ RULE = Anomaly(
     has_own_prediction=True,
     is_loss=True,
     found_as="{} loss",
+    expected_by="loss.{}",
+    example="""
+        The final log lacks value 2, which was acked at offset 1.
+        sends: 0=1 1=2
+        polls: final 0=1
+        gives: offset=1 value=2
+    """,
 )

@@ -36,4 +36,10 @@ RULE = Clause(
         "there is no final read, it begins above an acked record, or a loss or a [missing "
         "record](causes.md#missing-but-not-lost) has no cause"
     ),
+    example="""
+        A record that was acked with acks=all is lost, and its leader never changed.
+        sends: 0=1 1=2
+        polls: final 0=1
+        gives: topic=t partition=0 count=1
+    """,
 )

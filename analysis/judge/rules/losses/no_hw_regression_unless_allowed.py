@@ -32,4 +32,9 @@ RULE = Clause(
     needed="if-hw-predicted",
     allowed="every HW that went back did so as the specification allows on this release",
     unknown_when="no HW was observed, the clock was set back meanwhile, or a regression has no cause",
+    example="""
+        A leader served the HW 10, and 5 later under the same epoch.
+        watermarks: high_watermark=10; high_watermark=5
+        gives: from=10 to=5
+    """,
 )

@@ -29,7 +29,7 @@ from analysis.reconcile import crowds
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
-from analysis.rows.questions import REPLICAS
+from analysis.rows.replicas import Replicas
 from analysis.spark.columns import PARTITION
 from analysis.spark.sql import DataFrame, F, SparkSession
 from analysis.spark.tables import RecordTables
@@ -115,5 +115,11 @@ RULE = Anomaly(
     why_unknown=why_unknown,
     items=_items,
     groups=GROUPS,
-    question=REPLICAS,
+    questions=(Replicas,),
+    example="""
+        Brokers 1 and 2 hold different values at offset 0, below both HWs.
+        replicas: broker=1 0=1; broker=2 0=2
+        watermarks: source=checkpoint broker=1 high_watermark=1; source=checkpoint broker=2 high_watermark=1
+        gives: offset=0
+    """,
 )

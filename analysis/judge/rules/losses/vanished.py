@@ -38,6 +38,7 @@ from analysis.judge.rules.losses.acked_rows import is_lost
 from analysis.judge.rules.losses.not_in_place import GROUPS
 from analysis.reconcile.items import item
 from analysis.rows.facts import Facts
+from analysis.rows.values import OF_VALUES
 from analysis.spark.columns import deletions_by_run, runs_where, was_deleted
 from analysis.spark.sql import Column, F
 from ebbtide.coverage_fact import Fact
@@ -153,6 +154,7 @@ RULE = Anomaly(
     many="vanished records",
     why_unknown=why_unknown,
     row=_row,
+    questions=OF_VALUES,
     groups=GROUPS,
     fact=Fact(
         "clients",
@@ -160,4 +162,10 @@ RULE = Anomaly(
         "records that a consumer had read and that were missing later (`vanished`)",
         "KAFKA-15583",
     ),
+    example="""
+        A consumer got value 2 at offset 1. The final log does not have it.
+        sends: 0=1
+        polls: 0=1 1=2; final 0=1
+        gives: offset=1 value=2
+    """,
 )

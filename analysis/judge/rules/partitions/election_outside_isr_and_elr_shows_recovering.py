@@ -29,4 +29,9 @@ RULE = Clause(
     kip="KIP-704",
     check=_check,
     is_shown_without_steps=True,
+    example="""
+        Broker 2 is elected from outside the ISR, and the partition is not RECOVERING.
+        partitions: leader=1; leader=-1 isr=1; leader=2 isr=2
+        gives: leader=2
+    """,
 )

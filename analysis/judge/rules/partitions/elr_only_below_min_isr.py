@@ -73,4 +73,9 @@ RULE = Clause(
     check=_check,
     is_shown_without_steps=True,
     unknown_when="the effective min ISR is not known",
+    example="""
+        The ISR has 2 members, as many as min ISR, and the ELR is not empty.
+        partitions: leader=1; isr=1,2 elr=3
+        gives: isr=1,2 elr=3
+    """,
 )

@@ -39,4 +39,9 @@ RULE = Clause(
     unknown_when=(
         "the model does not know the release; or a transition depends on missing evidence ([transitions](#transitions))"
     ),
+    example="""
+        The leader changes to a broker that is in neither ISR nor ELR, and the ISR stays.
+        partitions: leader=1; isr=1,2; leader=3
+        gives: leader=3
+    """,
 )

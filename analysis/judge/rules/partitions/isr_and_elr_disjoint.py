@@ -18,4 +18,9 @@ RULE = Clause(
     kip="KIP-966",
     check=_check,
     is_shown_without_steps=True,
+    example="""
+        Broker 2 is in the ISR and in the ELR.
+        partitions: leader=1; isr=1,2 elr=2,3
+        gives: isr=1,2 elr=2,3
+    """,
 )

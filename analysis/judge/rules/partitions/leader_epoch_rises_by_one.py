@@ -29,4 +29,9 @@ RULE = Clause(
     kip="KIP-631",
     check=_check,
     is_shown_without_steps=True,
+    example="""
+        The leader epoch goes from 0 to 2.
+        partitions: leader=1; leader=2 leader_epoch=2
+        gives: leader_epoch=2
+    """,
 )

@@ -21,4 +21,9 @@ RULE = Clause(
     kip="KIP-966",
     check=_check,
     is_shown_without_steps=True,
+    example="""
+        Broker 1 leads, and the ISR is 2, 3.
+        partitions: leader=1; isr=2,3
+        gives: leader=1 isr=2,3
+    """,
 )

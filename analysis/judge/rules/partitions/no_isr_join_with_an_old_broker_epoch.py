@@ -62,4 +62,10 @@ RULE = Clause(
         "a broker joined under a leader epoch older than its registration: the broker epoch that the "
         "AlterPartition carried is in no metadata record"
     ),
+    example="""
+        Broker 2 registers again, and joins the ISR under a leader epoch that began before.
+        partitions: leader=1; at=2 isr=1,3; at=8 isr=1,2,3
+        brokers: at=5 broker=2
+        unknown: broker=2
+    """,
 )

@@ -33,4 +33,9 @@ RULE = Clause(
     check=_check,
     is_shown_without_steps=True,
     unknown_when="a record between two states is not in the evidence",
+    example="""
+        The ISR changes, and the partition epoch stays at 0.
+        partitions: leader=1; isr=1,2 partition_epoch=0
+        gives: partition_epoch=0 isr=1,2
+    """,
 )

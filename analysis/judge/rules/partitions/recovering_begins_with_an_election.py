@@ -23,4 +23,9 @@ RULE = Clause(
     kip="KIP-704",
     check=_check,
     is_shown_without_steps=True,
+    example="""
+        A partition becomes RECOVERING under the leader that it had.
+        partitions: leader=1 isr=1; leader_recovery_state=1
+        gives: leader_recovery_state=1
+    """,
 )

@@ -23,4 +23,9 @@ RULE = Clause(
     kip="KIP-704",
     check=_check,
     is_shown_without_steps=True,
+    example="""
+        A partition is RECOVERING, and its ISR has two members.
+        partitions: leader=1 isr=1; leader=-1; leader=3 isr=2,3 leader_recovery_state=1
+        gives: isr=2,3
+    """,
 )

@@ -58,4 +58,10 @@ RULE = Clause(
     check=_check,
     compares_times=True,
     unknown_when="`steps.jsonl` is missing: no metadata record says that a shutdown was unclean",
+    example="""
+        Broker 2 was killed. It registers again and stays in the ISR.
+        steps: step=kill nodes=2 at=5
+        brokers: at=8 broker=2
+        gives: broker=2 isr=1,2,3
+    """,
 )

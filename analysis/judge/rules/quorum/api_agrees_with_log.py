@@ -39,4 +39,9 @@ RULE = Clause(
         "there is no `described/`, or an answer fits no state and the timeline may lack states. Brokers "
         "before 3.8 are not asked"
     ),
+    example="""
+        Broker 1 answers that brokers 1 and 2 are the ISR. The metadata log never says so.
+        described: isr=1,2
+        gives: broker=1 isr=1,2
+    """,
 )

@@ -136,4 +136,9 @@ RULE = Clause(
         "of the controllers that vote; or a batch is missing after a step that replaced or damaged the "
         "disk of a controller which had it ([metadata log](#the-metadata-log))"
     ),
+    example="""
+        Two of three controllers had acknowledged 10 batches. The final logs have 4.
+        quorum: acknowledged=10 end=4
+        gives: 
+    """,
 )

@@ -22,6 +22,7 @@ from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.items import item
 from analysis.reconcile.model import AbortedReads, GroupsOfKind
 from analysis.rows.facts import Facts
+from analysis.rows.values import OF_VALUES
 from analysis.spark.sql import Column, F
 
 
@@ -59,5 +60,12 @@ RULE = Anomaly(
     many="forbidden reads",
     why_unknown=why_unknown,
     row=_row,
+    questions=OF_VALUES,
     groups=GroupsOfKind(into=AbortedReads),
+    example="""
+        The send of value 1 failed, and a consumer got it all the same.
+        sends: value=1 status=failed
+        polls: 0=1
+        gives: offset=0 value=1
+    """,
 )

@@ -45,4 +45,10 @@ RULE = Clause(
     unknown_when=(
         "the kind aborted-read is unknown. Exercised by transactional producers and by sends that failed for certain"
     ),
+    example="""
+        The send of value 1 failed, and a consumer got it all the same.
+        sends: value=1 status=failed
+        polls: 0=1
+        gives: offset=0 value=1
+    """,
 )

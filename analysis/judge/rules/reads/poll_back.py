@@ -15,12 +15,32 @@ When it cannot tell: without polls, or when no row says what was returned before
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
+from analysis.rows.batches import Rows
 from analysis.rows.facts import Facts
-from analysis.rows.questions import BACK
+from analysis.rows.question import KindAnswer, KindQuestion
+from analysis.rows.summed import RunSums
 from analysis.spark.sql import DataFrame, F
+
+
+class _Back(KindQuestion):
+    """Is there a row whose offset is not above the one before in its session?"""
+
+    reads: Mapping[str, tuple[str, ...]] = {"polls": ("offset", "prev_offset")}
+    _found = False
+
+    def add(self, rows: Rows) -> None:
+        """Look for such a row."""
+        back = rows.known("prev_offset") & (rows.numbers("offset") <= rows.numbers("prev_offset"))
+        self._found |= bool(back.any())
+
+    def answer(self, summed: RunSums) -> KindAnswer:
+        """Return the answer; such polls are always chosen."""
+        return KindAnswer(is_possible=self._found)
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -38,7 +58,7 @@ def why_unknown(facts: Facts) -> str | None:
 
 def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if there are none."""
-    if work.tables.polls is None or not any(polls.back for facts in work.runs for polls in facts.polls):
+    if work.tables.polls is None:
         return None
     details = {name: F.col(name) for name in ("consumer", "session", "prev_offset", "polled_ns")}
     row = item(RULE.name, offset=F.col("offset"), value=F.col("value"), details=details)
@@ -52,5 +72,10 @@ RULE = Anomaly(
     many="steps back of consumers",
     why_unknown=why_unknown,
     items=_items,
-    question=BACK,
+    questions=(_Back,),
+    example="""
+        Consumer 1 got offset 0 right after offset 1.
+        polls: 1=2; offset=0 value=1 prev_offset=1
+        gives: offset=0 value=1
+    """,
 )

@@ -28,19 +28,85 @@ many are below it. A jump over many offsets costs what a jump over one costs.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.final_log_rows import mark_final_log_rows
+from analysis.reconcile.final_log_rows import OfFinalRead, mark_final_log_rows, readable_blocks
 from analysis.reconcile.items import item
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
 from analysis.reconcile.work import Work
+from analysis.rows.batches import Rows
 from analysis.rows.facts import Facts
-from analysis.rows.groups import BITS
-from analysis.rows.questions import SKIPS
+from analysis.rows.groups import BITS, Bools, Ints, bit_count, bit_of
+from analysis.rows.question import Place
+from analysis.rows.runs import RunFiles
+from analysis.rows.summed import RunSums
 from analysis.spark.columns import BLOCK, PARTITION, block_of
 from analysis.spark.parts import in_one_part
 from analysis.spark.sql import DataFrame, F, Window
 
 _JUMP = ["offset", "value", "prev_offset", "consumer", "session", "polled_ns"]
+_JUMPS_MAX = 5_000_000
+"""Above so many jumps all are looked at."""
+
+
+class Skips(OfFinalRead):
+    """Is there a row that jumped over an offset of the final read?"""
+
+    reads: Mapping[str, tuple[str, ...]] = {"polls": ("offset", "prev_offset")}
+
+    def __init__(self, run: RunFiles, folder: Callable[[], Path]) -> None:
+        super().__init__(run, folder)
+        self._jumps: dict[Place, list[Ints]] = {}
+        self._count = 0
+
+    def add(self, rows: Rows) -> None:
+        """Keep the jumps: the lowest offset left out, the offset after, and whether the consumer was read_committed."""
+        offset, before = rows.numbers("offset"), rows.numbers("prev_offset")
+        jumped: Bools = rows.known("prev_offset") & (offset - 1 > before)
+        if not jumped.any():
+            return
+        ends = np.stack([before + 1, offset, rows.where_word("isolation", "read_committed").astype(np.int64)], 1)
+        with self.lock:
+            for (topic, partition), here in rows.parts("partition"):
+                if len(some := ends[here[jumped[here]]]):
+                    self._count += len(some)
+                    kept = self._jumps.setdefault((topic, partition), [])
+                    if self._count <= _JUMPS_MAX:
+                        kept.append(some)
+
+    def needs_all_blocks(self, summed: RunSums, place: Place) -> bool:
+        """Whether any row jumped."""
+        return self._count > _JUMPS_MAX or place in self._jumps
+
+    def is_possible(self, summed: RunSums, place: Place) -> bool:
+        """Return whether a jump left out an offset that its consumer may get."""
+        if self._count > _JUMPS_MAX:
+            return True
+        kept, jumps = summed.partitions[place].kept, self._jumps.get(place)
+        if jumps is None or not len(kept.block):
+            return False
+        order = np.argsort(kept.block)
+        shown = kept.final if summed.ends[place].all_shown else np.where(kept.acks_final, kept.shown, kept.final)
+        ends = np.concatenate(jumps)
+        return any(
+            bool((_below(kept.block[order], mask, some[:, 1]) > _below(kept.block[order], mask, some[:, 0])).any())
+            for committed, mask in ((1, shown[order]), (0, kept.final[order]))
+            for some in [ends[ends[:, 2] == committed]]
+        )
+
+
+def _below(block: Ints, mask: Ints, offset: Ints) -> Ints:
+    """Return how many offsets of these blocks, which are in order, are below each of some offsets."""
+    before = np.concatenate([[0], np.cumsum(bit_count(mask))])
+    at = np.searchsorted(block, offset >> BITS)
+    there = np.minimum(at, len(block) - 1)
+    in_block = np.where(block[there] == offset >> BITS, bit_count(mask[there] & (bit_of(offset) - 1)), 0)
+    found: Ints = before[at] + in_block
+    return found
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -58,13 +124,9 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def _items(work: Work) -> DataFrame | None:
-    """Return one row for each item; None if there are none.
-
-    `readable` is `blocks.readable_blocks`.
-    """
-    if work.tables.polls is None or work.readable is None:
-        return None
-    if not any(polls.jumped for facts in work.runs for polls in facts.polls):
+    """Return one row for each item; None if there are none."""
+    readable = work.shared(readable_blocks)
+    if work.tables.polls is None or readable is None:
         return None
     committed = F.col("isolation") == "read_committed"
     jumps = mark_final_log_rows(work.tables.polls).where("offset - 1 > prev_offset")
@@ -74,7 +136,7 @@ def _items(work: Work) -> DataFrame | None:
     )
     both = F.explode(F.array(F.col("prev_offset") + 1, F.col("offset"))).alias("end")
     ends = jumps.select("*", both).withColumn("block", block_of("end"))
-    counted = in_one_part(ends.unionByName(work.readable, allowMissingColumns=True))
+    counted = in_one_part(ends.unionByName(readable, allowMissingColumns=True))
     before = Window.partitionBy(*PARTITION).orderBy("block").rangeBetween(Window.unboundedPreceding, -1)
     here = Window.partitionBy(*BLOCK)
     place = F.col("end").bitwiseAND(F.lit(2**BITS - 1)).cast("int")
@@ -103,5 +165,10 @@ RULE = Anomaly(
     many="jumps of consumers over records",
     why_unknown=why_unknown,
     items=_items,
-    question=SKIPS,
+    questions=(Skips,),
+    example="""
+        Consumer 1 got offset 2 right after offset 0. The final log has a record at offset 1.
+        polls: 0=1; offset=2 value=3 prev_offset=0; final 0=1 1=2 2=3
+        gives: offset=2 value=3
+    """,
 )

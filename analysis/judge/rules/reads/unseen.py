@@ -24,14 +24,24 @@ log begins below that: the session may have passed by while the record was delet
 from __future__ import annotations
 
 from analysis.judge.rules.anomaly import Anomaly
+from analysis.reconcile.final_log_rows import OfFinalRead, readable_blocks, session_ranges
 from analysis.reconcile.items import item
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
 from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
 from analysis.rows.groups import BITS
-from analysis.rows.questions import UNSEEN
+from analysis.rows.question import Place
+from analysis.rows.summed import RunSums
 from analysis.spark.columns import PARTITION
 from analysis.spark.sql import Column, DataFrame, F
+
+
+class Unseen(OfFinalRead):
+    """Is there an offset of the final read that an ordinary consumer may have passed over?"""
+
+    def is_possible(self, summed: RunSums, place: Place) -> bool:
+        """Return whether a block has such an offset."""
+        return bool(summed.partitions[place].kept.passed_over.any())
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -47,16 +57,14 @@ def why_unknown(facts: Facts) -> str | None:
 
 
 def _items(work: Work) -> DataFrame | None:
-    """Return one row for each item; None if nothing can be judged.
-
-    `readable` is `blocks.readable_blocks`, `sessions` is `standing.session_ranges`.
-    """
-    if work.readable is None or work.sessions is None:
+    """Return one row for each item; None if nothing can be judged."""
+    readable, sessions = work.shared(readable_blocks), work.shared(session_ranges)
+    if readable is None or sessions is None:
         return None
-    left = work.readable.withColumns(
+    left = readable.withColumns(
         {name: F.col(name).bitwiseAND(F.bitwise_not("returned")) for name in ("open_mask", "shown_mask")}
     )
-    left = left.where("open_mask <> 0").join(F.broadcast(work.sessions), PARTITION)
+    left = left.where("open_mask <> 0").join(F.broadcast(sessions), PARTITION)
     offset = F.shiftleft("block", BITS) + F.col("bit")
     offsets = left.select("*", F.explode(F.sequence(F.lit(0), F.lit(2**BITS - 1))).alias("bit"))
     offsets = offsets.where(_has_bit("open_mask")).select(
@@ -91,5 +99,10 @@ RULE = Anomaly(
     many="records that consumers passed by",
     why_unknown=why_unknown,
     items=_items,
-    question=UNSEEN,
+    questions=(Unseen,),
+    example="""
+        The final log has values 1, 2 and 3. Consumer 1 got 1 and 3 in one session, and nobody got 2.
+        polls: 0=1 2=3; final 0=1 1=2 2=3
+        gives: offset=1
+    """,
 )

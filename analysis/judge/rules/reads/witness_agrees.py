@@ -83,4 +83,10 @@ RULE = Clause(
         "the second reading failed, or lacks records below its first record. Only in runs with `--witness "
         "spark`, and needed there: a failed witness makes the run inconclusive"
     ),
+    example="""
+        The final read returned value 1. The witness returned nothing.
+        polls: final 0=1 1=2
+        witness: 0=1
+        gives: offset=1 value=2
+    """,
 )

@@ -19,14 +19,18 @@ below the HW, and a broker did not say what it coordinates, a transaction had no
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.transactions.verification import asked_no_coordinator
 from analysis.reconcile.items import item
 from analysis.reconcile.model import GroupsOfKind, HangingTransaction
 from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
-from analysis.rows.questions import HANGING
+from analysis.rows.groups import BITS
+from analysis.rows.question import KindAnswer, KindQuestion
+from analysis.rows.summed import RunSums
 from analysis.spark.sql import DataFrame, F
 from analysis.spark.tables import RecordTables
 from ebbtide.coverage_fact import Fact
@@ -66,6 +70,18 @@ def _below_hw(facts: Facts) -> list[str]:
         for name, ends in facts.final_offsets.items()
         if ends.last_stable is not None and ends.last_stable < ends.high_watermark
     )
+
+
+class _Hanging(KindQuestion):
+    """Is there a partition whose last stable offset was below its HW at the final read?"""
+
+    def answer(self, summed: RunSums) -> KindAnswer:
+        """Return the block of each such offset."""
+        if summed.facts.final_transactions is None:
+            return KindAnswer()
+        places = [(TopicPartition.parse(name), name) for name in _below_hw(summed.facts)]
+        lso = {(at.topic, at.partition): summed.facts.final_offsets[name].last_stable or 0 for at, name in places}
+        return KindAnswer(offsets={place: np.array([offset >> BITS], np.int64) for place, offset in lso.items()})
 
 
 def _items(work: Work) -> DataFrame | None:
@@ -134,13 +150,21 @@ RULE = Anomaly(
     one="hanging transaction",
     many="hanging transactions",
     why_unknown=why_unknown,
+    was_asked=lambda manifest: not asked_no_coordinator(manifest),
     items=_items,
     groups=GroupsOfKind(into=HangingTransaction),
-    question=HANGING,
+    questions=(_Hanging,),
     fact=Fact(
         "clients",
         "hanging-transactions",
         "partitions whose last stable offset stayed below the HW after every transaction had ended",
         "KIP-890",
     ),
+    example="""
+        The last stable offset stays at 0, below the HW 1. The coordinators know no open transaction.
+        setting: last_stable=0 transactional
+        sends: offset=0 value=1 txn=1 txn_outcome=aborted
+        polls: final 0=1
+        gives: offset=0 value=1
+    """,
 )

@@ -53,4 +53,11 @@ RULE = Clause(
         "or an election left ISR and ELR, so that a marker may be lost. Only with transactional producers; not "
         "exercised before 3.6.0"
     ),
+    example="""
+        The last stable offset stays below the HW, on a release that verifies transactions.
+        setting: last_stable=0 transactional
+        sends: offset=0 value=1 txn=1 txn_outcome=aborted
+        polls: final 0=1
+        gives: offset=0 value=1
+    """,
 )

@@ -67,9 +67,9 @@ OTHER = (
     "analysis.rows.files._DIGITS_MAX",  # letters of a name
     "analysis.rows.files._SHOWN_MAX",
     "analysis.rows.buckets.HELD_BYTES_MAX",  # with more of them sums lie in files
-    "analysis.rows.clients.JUMPS_MAX",  # with more of them the rules look at all
-    "analysis.rows.order.ROWS_MAX",  # with more of them they are read in several passes
-    "analysis.rows.questions.COMMITS_MAX",  # with more of them the rules look at all
+    "analysis.judge.rules.reads.poll_skip._JUMPS_MAX",  # with more of them the rules look at all
+    "analysis.judge.rules.appends.send_order.ROWS_MAX",  # with more of them they are read in several passes
+    "analysis.judge.rules.groups.commits_asked.COMMITS_MAX",  # with more of them the rules look at all
     "analysis.rows.summing.BLOCKS_MAX",  # with more of them all rows are looked at
     "harness.nightly.shards.SHARDS_MAX",  # an option of a night
     "analysis.report.drawing.layout._NAMED_ROWS_MAX",  # rows of labels in the picture

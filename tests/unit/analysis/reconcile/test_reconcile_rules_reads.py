@@ -89,16 +89,6 @@ COMPLETE: dict[str, tuple[Case, Expected]] = {
         {},
     ),
     "the first row of a session skips nothing": (lambda b: b.final(1, 2, 3).read(3, at=2), {}),
-    # poll-back
-    "a lower offset than before went back": (
-        lambda b: b.final(1, 2, 3).read(1, at=0, prev_offset=2),
-        {"poll-back": [(0, 1)]},
-    ),
-    "the same offset as before went back": (
-        lambda b: b.final(1, 2).read(1, at=0).read(1, at=0, prev_offset=0),
-        {"poll-back": [(0, 1)]},
-    ),
-    "a later session may begin lower": (lambda b: b.final(1, 2).read(1, 2, at=0).read(1, at=0, session=2), {}),
     # aborted-read
     "a failed send that was read is an aborted read": (
         lambda b: b.send(1, status="failed").final(1),

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from reconcile_rows import sum_up
 from records import RecordBuilder, as_record, write_table
 
 from analysis.items import reconcile
 from analysis.rows.choose import choose, schema_of
 from analysis.rows.files import check_files, rows_of
 from analysis.rows.runs import run_files
-from analysis.rows.summing import sum_up
 from ebbtide.errors import HarnessError, Problems, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
@@ -129,7 +129,7 @@ def test_files_of_different_shape_are_chosen_as_one_table(record: Path) -> None:
     index = other.schema.get_field_index("topic")
     other = other.set_column(index, "topic", other["topic"].dictionary_encode())
     pq.write_table(other.drop_columns(["txn_outcome"]), record / "sends.parquet")
-    summed = sum_up(run_files(as_record(record, Manifest(run_id="r"))), 0, Path)
+    summed = sum_up(run_files(as_record(record, Manifest(run_id="r"))))
     chosen: list[pa.Table] = []
     everything = msgspec.structs.replace(summed.answers, offsets=None)
     choose(msgspec.structs.replace(summed, answers=everything), lambda _, rows: chosen.append(rows))

@@ -13,24 +13,31 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from reconcile_dice import Dice, run
-from reconcile_rows import OVERLAPS, chosen_polls, overlap, rows_of, wrong_orders
+from reconcile_rows import OVERLAPS, chosen_polls, overlap, rows_of, sum_up, wrong_orders
 from records import RecordBuilder, as_record
 
-from analysis.rows import batches, buckets, order
+from analysis.judge.rules.appends import send_order
+from analysis.judge.rules.groups.copies_asked import CopiesAsked
+from analysis.judge.rules.losses.hw_regression import Lower
+from analysis.judge.rules.reads.poll_skip import Skips
+from analysis.judge.rules.reads.unseen import Unseen
+from analysis.rows import batches, buckets
 from analysis.rows.batches import row_groups
 from analysis.rows.buckets import VALUE_SUM, SumStore
 from analysis.rows.choose import OffsetBlocks, ValueBlocks
 from analysis.rows.groups import Groups, Ints, bit_count, hashed, highest_bit
-from analysis.rows.questions import COPIES, HIGH_WATERMARKS, REPLICAS, SKIPS, UNSEEN, VALUES
+from analysis.rows.question import KindQuestion
+from analysis.rows.replicas import Replicas
 from analysis.rows.runs import run_files
-from analysis.rows.summing import SummedRun, sum_up
+from analysis.rows.summing import SummedRun
+from analysis.rows.values import Values
 from ebbtide.errors import UsageError
 from ebbtide.record.tables import TABLES
 
 
 def summed(builder: RecordBuilder, folder: Path) -> SummedRun:
     record = as_record(builder.write(folder / "run"), builder.manifest())
-    return sum_up(run_files(record), 0, lambda: folder)
+    return sum_up(run_files(record), folder)
 
 
 def test_the_package_knows_no_spark() -> None:
@@ -50,15 +57,16 @@ def test_answers_are_the_same_in_small_batches_and_with_sums_in_files(
         before = summed(builder, tmp_path / str(at))
         with monkeypatch.context() as patched:
             patched.setattr(batches if name == "BATCH_ROWS" else buckets, name, number)
-            after = sum_up(before.run, 0, lambda: tmp_path)
+            after = sum_up(before.run, tmp_path)
         assert after.facts.counts == before.facts.counts
         assert sorted(map(str, after.facts.sends)) == sorted(map(str, before.facts.sends))
         assert sorted(map(str, after.facts.polls)) == sorted(map(str, before.facts.polls))
         assert after.answers.possible == before.answers.possible
         assert str(after.answers.offsets) == str(before.answers.offsets)
         assert str(after.answers.values) == str(before.answers.values)
-        for table in ("readable", "sessions", "inversions"):
-            tables = [getattr(one.answers, table).to_pylist() for one in (before, after)]
+        assert before.answers.rows.keys() == after.answers.rows.keys()
+        for table in before.answers.rows:
+            tables = [one.answers.rows[table].to_pylist() for one in (before, after)]
             assert sorted(map(str, tables[0])) == sorted(map(str, tables[1]))
     assert any(path.name.startswith("sums-") for path in tmp_path.iterdir()) == (name == "HELD_BYTES_MAX")
 
@@ -85,24 +93,26 @@ def test_a_record_without_anomalies_has_no_possible_kind(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("builder", "question"),
     [
-        (whole().acked(4, at=3), VALUES),
-        (whole().read(5, at=2), VALUES),
-        (whole().read(1, 2, 3, at=0, leader_epoch=1), VALUES),
-        (whole().send(2, at=-1, status="failed"), VALUES),
-        (RecordBuilder().acked(1, 2, 3, at=0).read(1, 3, at=0).final(1, 2, 3), UNSEEN),
-        (whole().read(3, at=2, prev_offset=0, session=2), SKIPS),
-        (whole().served(3).served(2), HIGH_WATERMARKS),
-        (whole().replica(1, 1, 2, 3).replica(2, 1, 5, 3).checkpoint(1, 2).checkpoint(2, 3), REPLICAS),
+        (whole().acked(4, at=3), Values),
+        (whole().read(5, at=2), Values),
+        (whole().read(1, 2, 3, at=0, leader_epoch=1), Values),
+        (whole().send(2, at=-1, status="failed"), Values),
+        (RecordBuilder().acked(1, 2, 3, at=0).read(1, 3, at=0).final(1, 2, 3), Unseen),
+        (whole().read(3, at=2, prev_offset=0, session=2), Skips),
+        (whole().served(3).served(2), Lower),
+        (whole().replica(1, 1, 2, 3).replica(2, 1, 5, 3).checkpoint(1, 2).checkpoint(2, 3), Replicas),
     ],
     ids=["lost", "replaced", "another epoch", "failed and read", "passed over", "skipped", "HW", "replicas"],
 )
-def test_what_may_be_an_anomaly_is_asked_for(tmp_path: Path, builder: RecordBuilder, question: str) -> None:
+def test_what_may_be_an_anomaly_is_asked_for(
+    tmp_path: Path, builder: RecordBuilder, question: type[KindQuestion]
+) -> None:
     assert question in summed(builder, tmp_path).answers.possible
 
 
 def test_replicas_are_compared_below_the_lower_of_two_checkpoints(tmp_path: Path) -> None:
     builder = whole().replica(1, 1, 2, 3).replica(2, 1, 2, 4).checkpoint(1, 3).checkpoint(2, 2)
-    assert REPLICAS not in summed(builder, tmp_path).answers.possible
+    assert Replicas not in summed(builder, tmp_path).answers.possible
 
 
 def test_pairs_out_of_order_are_found_in_batches_that_overlap_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +121,7 @@ def test_pairs_out_of_order_are_found_in_batches_that_overlap_or_not(monkeypatch
     assert wrong == 0
     assert overlapping > 10
     assert found > 20
-    monkeypatch.setattr(order, "ROWS_MAX", 5)
+    monkeypatch.setattr(send_order, "ROWS_MAX", 5)
     assert wrong_orders()[0] == 0, "some sequences at a time"
 
 
@@ -212,7 +222,7 @@ def differ(folder: Path, log: list[tuple[int, int, int | None]], other: list[tup
         for offset, epoch, value in rows:
             builder.replica(broker, value, at=offset, epoch=epoch)
     folder.mkdir()
-    return REPLICAS in summed(builder, folder).answers.possible
+    return Replicas in summed(builder, folder).answers.possible
 
 
 def test_a_file_that_is_damaged_behind_its_footer_is_refused(tmp_path: Path) -> None:
@@ -223,7 +233,7 @@ def test_a_file_that_is_damaged_behind_its_footer_is_refused(tmp_path: Path) -> 
     content[4:200] = bytes(196)
     path.write_bytes(content)
     with pytest.raises(UsageError, match="damaged") as caught:
-        sum_up(run_files(as_record(record, builder.manifest())), 0, Path)
+        sum_up(run_files(as_record(record, builder.manifest())))
     assert caught.value.where == str(path)
 
 
@@ -237,9 +247,9 @@ def test_columns_of_other_types_are_summed_up_too(tmp_path: Path) -> None:
     status = rows["status"].combine_chunks().dictionary_encode()
     rows = rows.set_column(rows.schema.get_field_index("status"), "status", status)
     pq.write_table(rows.drop_columns(["txn", "error"]), path)
-    found = sum_up(run_files(as_record(record, builder.manifest())), 0, Path)
+    found = sum_up(run_files(as_record(record, builder.manifest())))
     assert found.facts.counts.acked == 3
-    assert found.answers.possible == {VALUES}
+    assert found.answers.possible == {Values}
 
 
 @pytest.mark.parametrize(("copies", "possible"), [((0, 1), False), ((0,), True), ((0, 1, 1), True)])
@@ -251,4 +261,4 @@ def test_inputs_that_have_one_copy_each_need_no_second_look(
     for offset, value in zip(copies, values, strict=True):
         builder.copy(value, of=offset)
     builder.answer(None, 2, group="copiers")
-    assert (COPIES in summed(builder, tmp_path).answers.possible) == possible
+    assert (CopiesAsked in summed(builder, tmp_path).answers.possible) == possible

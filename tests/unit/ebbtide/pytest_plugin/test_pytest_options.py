@@ -28,6 +28,8 @@ pytest_plugins = "pytester"
         ("--ebbtide-runtime=podman", "*'podman' is not a runtime; allowed: auto, *"),
         ("--ebbtide-kafka=4.3", "*--ebbtide-kafka: not a Kafka release*"),
         ("-oebbtide_keep_cluster=maybe", "* ebbtide_keep_cluster: invalid truth value 'maybe'; allowed: true or false"),
+        ("--ebbtide-rule=none.py", "*--ebbtide-rule: *none.py is not a file"),
+        ("-oebbtide_rule=none.py", "*--ebbtide-rule: *none.py is not a file"),
         ("-oebbtide_require=maybe", "* ebbtide_require: *; allowed: true or false"),
     ],
 )
@@ -45,6 +47,24 @@ def test_the_command_may_be_that_of_another_environment(project: Project, tmp_pa
     result = project.run("def test_it(kafka_cluster): pass", "--ebbtide-kafka=4.3.1", f"--ebbtide-command={elsewhere}")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*the harness failed: *exit code 3*"])
+
+
+@pytest.mark.parametrize("option", ["--ebbtide-rule={}", "-oebbtide_rule={}"])
+def test_rules_of_the_user_are_read_from_the_line_or_the_ini_file(project: Project, option: str) -> None:
+    for name in ("ours", "theirs"):
+        (project.folder / f"{name}.py").touch()
+    source = """
+from ebbtide.pytest_plugin.settings import read_settings
+
+def test_it(pytestconfig):
+    print("rules:", *(path.name for path in read_settings(pytestconfig).rules))
+"""
+    result = project.run(source, option.format("ours.py"), "-s")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*rules: ours.py*"])
+    if option.startswith("--"):
+        both = project.run(source, option.format("ours.py"), option.format("theirs.py"), "-s")
+        both.stdout.fnmatch_lines(["*rules: ours.py theirs.py*"])
 
 
 def test_a_replay_says_what_kafka_ignored(project: Project) -> None:

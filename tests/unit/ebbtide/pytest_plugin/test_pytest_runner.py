@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -183,6 +184,24 @@ def test_a_replay_that_is_not_carried_out_is_the_harness_failing(
     monkeypatch.setattr(runners, "_run_to_end", finish_command)
     with pytest.raises(CommandFailed, match=rf"no record\nebbtide replay old[\s\S]*exit code {code}"):
         CommandRunner().replay(Path("old"), settings)
+
+
+def test_rules_of_the_user_reach_the_process_that_judges_and_replays(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[Sequence[str]] = []
+
+    def finish_command(words: Sequence[str], *_: object) -> subprocess.CompletedProcess[str]:
+        called.append(words)
+        return subprocess.CompletedProcess(words, 3, "", "error: enough\n")
+
+    monkeypatch.setattr(runners, "_run_to_end", finish_command)
+    runner = CommandRunner(rules=[Path("ours.py")])
+    with pytest.raises(CommandFailed):
+        runner.replay(Path("old"), replace(settings, rules=(Path("ours.py"),)))
+    assert runner._judge._command[-2:] == ("--rule", "ours.py")
+    at = list(called[0]).index("--rule")
+    assert called[0][at : at + 2] == ["--rule", "ours.py"]
 
 
 def test_the_message_of_a_mistake_has_no_command_that_the_plugin_typed(

@@ -62,21 +62,21 @@ def loss(
 
 def test_six_alike_partitions_are_one_sentence() -> None:
     losses = [loss(partition, leader=1 + partition % 3, epoch=2 + partition // 3) for partition in range(6)]
-    assert reasons_of(losses, [], []) == [
+    assert reasons_of(losses) == [
         f"t-0 to t-5 (6 partitions), 600 lost records, last-replica-standing: {WHY} "
         "(elections of brokers 1, 2, 3, leader epochs 2 to 3)"
     ]
 
 
 def test_one_partition_is_named_as_before() -> None:
-    assert reasons_of([loss(0), loss(0)], [], []) == [
+    assert reasons_of([loss(0), loss(0)]) == [
         f"t-0, 200 lost records, last-replica-standing: {WHY} (election of broker 2, leader epoch 2)"
     ]
 
 
 def test_another_reason_or_a_second_election_of_a_partition_is_a_sentence_of_its_own() -> None:
     losses = [loss(0), loss(1), loss(1, epoch=5), loss(2, why="another"), loss(3, cause=None)]
-    assert [sentence.split(",")[0] for sentence in reasons_of(losses, [], [])] == ["t-0 and t-1", "t-1", "t-2", "t-3"]
+    assert [sentence.split(",")[0] for sentence in reasons_of(losses)] == ["t-0 and t-1", "t-1", "t-2", "t-3"]
 
 
 @pytest.mark.parametrize(

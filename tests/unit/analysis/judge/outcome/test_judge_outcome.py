@@ -235,7 +235,7 @@ def test_what_a_group_passed_over_is_an_anomaly_unless_the_prediction_allows_it(
     story.predict(allowing, steps=1)
     verdict = story.judge()
     assert verdict.outcome == "as-predicted"
-    assert any("no other anomaly but records passed over" in why for why in verdict.why)
+    assert any("no other anomaly but records that a group passed over" in why for why in verdict.why)
     story.anomalies.clear()
     story.unknown["passed-over"] = "clients is missing"
     assert story.judge().outcome == "as-predicted"

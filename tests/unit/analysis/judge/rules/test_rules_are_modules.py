@@ -15,6 +15,7 @@ from checkout import ROOT
 
 from analysis.judge import rules
 from analysis.judge.coverage.declared import declared_facts
+from analysis.judge.rules import registry
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES, SUBJECTS
@@ -30,8 +31,6 @@ MODULES = [
     for subject in SUBJECTS
     for one in pkgutil.iter_modules([str(FOLDER / subject)])
 ]
-SHARED = {"acked_rows", "idempotence", "not_in_place", "promised", "states", "verification"}
-"""Modules of subjects that several rules or the coverage facts use."""
 
 
 def test_every_folder_of_clauses_is_a_subject() -> None:
@@ -41,7 +40,27 @@ def test_every_folder_of_clauses_is_a_subject() -> None:
 @pytest.mark.parametrize("module", MODULES, ids=lambda one: one.__name__.rpartition(".")[2])
 def test_a_module_of_a_subject_has_one_rule_of_its_name_or_is_shared(module: ModuleType) -> None:
     name = module.__name__.rpartition(".")[2]
-    assert rules_declared_in(module) == ([] if name in SHARED else [name.replace("_", "-")])
+    assert rules_declared_in(module) == ([] if is_imported(module) else [name.replace("_", "-")])
+
+
+def is_imported(module: ModuleType) -> bool:
+    """Whether rules or coverage facts import from the module; none imports from a clause."""
+    folder, _, name = module.__name__.rpartition(".")
+    words = (f"from {module.__name__} import ", f"from {folder} import {name}\n")
+    sources = [path.read_text() for path in (ROOT / "analysis").rglob("*.py")]
+    return not hasattr(module, "RULE") and any(word in source for source in sources for word in words)
+
+
+def test_a_module_that_nobody_imports_must_have_a_rule() -> None:
+    assert not is_imported(ModuleType(f"{rules.__name__}.losses.nobody"))
+    assert is_imported(ModuleType(f"{rules.__name__}.losses.acked_rows"))
+
+
+def test_a_rule_without_an_example_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module(CLAUSES[0].module)
+    monkeypatch.setattr(module, "RULE", msgspec.structs.replace(CLAUSES[0], example="sends: 0=1"))
+    with pytest.raises(TypeError, match=f"{CLAUSES[0].name} has no example"):
+        registry.rules_of(SUBJECTS[0])
 
 
 def rules_declared_in(module: ModuleType) -> list[str]:
@@ -150,3 +169,35 @@ def test_a_rule_is_spelt_in_no_other_source() -> None:
 
 def test_a_name_that_is_spelt_is_seen() -> None:
     assert rules_spelt_in('count = kinds["commit-lost"] + kinds[LOST]') == {"commit-lost"}
+
+
+PLACES_THAT_NAME_KINDS = 32
+"""So many places outside of the rules name a kind of anomaly, mostly since verdict.json lists its items apart."""
+
+
+def kinds_named_in(source: str) -> list[str]:
+    """The kinds that a source names, by their constants or as strings."""
+    kinds = {kind.name for kind in ANOMALIES}
+    named = {name: value for name, value in vars(table).items() if isinstance(value, str) and value in kinds}
+    nodes = [*ast.walk(ast.parse(source))]
+    return [
+        *(named[node.id] for node in nodes if isinstance(node, ast.Name) and node.id in named),
+        *(
+            node.value
+            for node in nodes
+            if isinstance(node, ast.Constant) and "-" in str(node.value) and node.value in kinds
+        ),
+    ]
+
+
+def test_few_places_outside_of_the_rules_name_a_kind() -> None:
+    sources = [path for top in ("analysis", "harness", "ebbtide") for path in (ROOT / top).rglob("*.py")]
+    outside = [path for path in sources if FOLDER not in path.parents and path.name != "table.py"]
+    named = {str(path.relative_to(ROOT)): kinds_named_in(path.read_text()) for path in outside}
+    count = sum(map(len, named.values()))
+    assert count <= PLACES_THAT_NAME_KINDS, {path: kinds for path, kinds in named.items() if kinds}
+    assert count == PLACES_THAT_NAME_KINDS, "fewer places: lower the number"
+
+
+def test_a_place_that_names_a_kind_is_counted() -> None:
+    assert kinds_named_in('lost = kinds[LOST] + kinds["commit-lost"] + kinds["lost"]') == ["lost", "commit-lost"]

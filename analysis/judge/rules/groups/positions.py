@@ -12,17 +12,39 @@ partitions of the topic, unless the partition was one of these: then a first pos
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from analysis.reconcile.final_log_rows import SESSIONS
+from analysis.reconcile.undone_deletions import with_undone_deletions
 from analysis.record.record import Record
-from analysis.rows.groups import BITS, Bools, Ints
+from analysis.rows.batches import Rows
+from analysis.rows.compare import ComparedBlocks
+from analysis.rows.facts import Facts
+from analysis.rows.groups import BITS, Bools, Ints, parts_of
+from analysis.rows.question import KindAnswer, KindQuestion, Place, RowType
+from analysis.rows.runs import RunFiles
+from analysis.rows.summed import RunSums
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.clients import ClientEvent
+from ebbtide.record.clients import CLIENTS_DIR, ClientEvent
 from ebbtide.record.topic_lives import is_unknown
+
+_NONE: Ints = np.zeros(0, np.int64)
+
+
+class _SessionKey(NamedTuple):
+    """A session of a member on one partition."""
+
+    topic: str
+    partition: int
+    consumer: int
+    session: int
+    read_committed: int
 
 
 class MemberSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,14 +114,14 @@ def _below(blocks: Ints, offset: int) -> Ints:
     return masks
 
 
-def offsets_in(blocks: Ints, masks: Ints) -> Ints:
+def _offsets_in(blocks: Ints, masks: Ints) -> Ints:
     """Return the offsets of some masks, in order."""
     blocks, masks = blocks[masks != 0], masks[masks != 0]
     bits = (masks[:, None] >> np.arange(2**BITS)) & 1 == 1
     return np.sort(((blocks[:, None] << BITS) + np.arange(2**BITS))[bits])
 
 
-def groups_of(record: Record) -> dict[int, str]:
+def _groups_of(record: Record) -> dict[int, str]:
     """Return the group of each consumer that is in one.
 
     Groups of copiers are left out: what they skip shows by their copies. An unreadable scenario is reported where the
@@ -113,7 +135,7 @@ def groups_of(record: Record) -> dict[int, str]:
     return {}
 
 
-class MemberEvents:
+class _MemberEvents:
     """The assignments and resets of the members of groups."""
 
     def __init__(self, record: Record, groups: Mapping[int, str]) -> None:
@@ -151,9 +173,9 @@ class MemberEvents:
                 self.resets.setdefault((group, TopicPartition(one.topic, one.partition)), []).append(reset)
 
 
-def group_positions(
+def _group_positions(
     groups: Mapping[int, str],
-    events: MemberEvents,
+    events: _MemberEvents,
     sessions: Mapping[tuple[str, TopicPartition], Sequence[MemberSession]],
     created_ns: Mapping[TopicPartition, int],
 ) -> list[GroupPosition]:
@@ -196,7 +218,7 @@ def _places_in(names: Sequence[str]) -> Iterator[TopicPartition]:
             yield TopicPartition.parse(name)
 
 
-def why_unknown_membership(record: Record) -> str | None:
+def _why_unknown_membership(record: Record) -> str | None:
     """Return why it is not known which consumers are a group, where none is known; None: the record has no groups."""
     if record.scenario_keys:
         return None
@@ -206,8 +228,8 @@ def why_unknown_membership(record: Record) -> str | None:
     return None
 
 
-def why_unknown_positions(
-    events: MemberEvents, sessions: Mapping[tuple[str, TopicPartition], Sequence[MemberSession]]
+def _why_unknown_positions(
+    events: _MemberEvents, sessions: Mapping[tuple[str, TopicPartition], Sequence[MemberSession]]
 ) -> str | None:
     """Return why the positions of groups are not known; None: they are."""
     if not events.is_known:
@@ -217,7 +239,7 @@ def why_unknown_positions(
     return None
 
 
-PASSED = pa.schema(
+_PASSED = pa.schema(
     [
         *(pa.field(name, kind) for name, kind in (("run", pa.int32()), ("group", pa.string()), ("topic", pa.string()))),
         *(pa.field(name, kind) for name, kind in (("partition", pa.int32()), ("offset", pa.int64()))),
@@ -225,17 +247,143 @@ PASSED = pa.schema(
         *(pa.field(name, pa.int64()) for name in ("first", "since_ns", "reset_ns")),
     ]
 )
+
+
+def _as_rows(summed: RunSums) -> pa.Table:
+    found = [_PASSED.empty_table()]
+    for one, offsets in summed.of(LeftOut).found:
+        reset_ns, is_reset = one.reset_ns(offsets)
+        place = [summed.facts.run, one.group, one.topic, one.partition]
+        columns = [
+            *(_repeat(each, field, offsets) for each, field in zip(place, _PASSED, strict=False)),
+            pa.array(offsets),
+            *(_repeat(getattr(one, name), _PASSED.field(name), offsets) for name in ("members", "first", "since_ns")),
+            pa.array(reset_ns, mask=~is_reset),
+        ]
+        found.append(pa.Table.from_arrays(columns, schema=_PASSED))
+    return pa.concat_tables(found)
+
+
+def _repeat(one: object, field: pa.Field, offsets: Ints) -> pa.Array:
+    return pa.repeat(pa.scalar(one, field.type), len(offsets))
+
+
+PASSED = RowType("passed", _PASSED, _as_rows)
 """Offsets of acks and final read that no member of a group got, between sessions; the columns as in `GroupPosition`.
 
 `reset_ns`: when a reset last moved a member above the offset, null where none did.
 """
 
 
-def passed_rows(run: int, position: GroupPosition, offsets: Ints) -> pa.Table:
-    """Return offsets as rows of `PASSED`."""
-    reset_ns, is_reset = position.reset_ns(offsets)
-    same = [run, position.group, position.topic, position.partition]
-    columns = [pa.array([one] * len(offsets), PASSED.field(at).type) for at, one in enumerate(same)]
-    known = [list(position.members), position.first, position.since_ns]
-    more = [pa.array([one] * len(offsets), PASSED.field(at).type) for at, one in enumerate(known, 5)]
-    return pa.Table.from_arrays([*columns, pa.array(offsets), *more, pa.array(reset_ns, mask=~is_reset)], schema=PASSED)
+class LeftOut(KindQuestion):
+    """Is there an acked offset of the final read that a group left out between its members' sessions?"""
+
+    row_types = (PASSED, SESSIONS)
+
+    def __init__(self, run: RunFiles, folder: Callable[[], Path]) -> None:
+        super().__init__(run, folder)
+        self._groups = _groups_of(run.record)
+        self._sessions: dict[_SessionKey, MemberSession] = {}
+        self._positions: Sequence[GroupPosition] | None = None
+        self._why_unknown: str | None = None
+        self._left: dict[tuple[GroupPosition, bool], list[Ints]] = {}
+        self.found: list[tuple[GroupPosition, Ints]] = []
+        if self._groups:
+            self.reads = {"polls": ("polled_ns",)}
+
+    def add(self, rows: Rows) -> None:
+        """Sum up the sessions of members."""
+        members = np.flatnonzero(np.isin(rows.numbers("consumer"), [*self._groups]) & ~rows.is_final())
+        if not len(members):
+            return
+        (topic, topics), committed = rows.words("topic"), rows.where_word("isolation", "read_committed")
+        numbers = [rows.numbers(name)[members] for name in ("partition", "consumer", "session")]
+        offset, polled_ns = rows.numbers("offset")[members], rows.numbers("polled_ns")[members]
+        for key, here in parts_of([topic[members], *numbers, committed[members].astype(np.int64)]):
+            one = MemberSession(
+                member=key[2],
+                began_ns=int(polled_ns[here].min()),
+                ended_ns=int(polled_ns[here].max()),
+                first=int(offset[here].min()),
+                last=int(offset[here].max()),
+            )
+            at = _SessionKey(topics[key[0]], *key[1:])
+            with self.lock:
+                self._sessions[at] = _joined(self._sessions[at], one) if at in self._sessions else one
+
+    def look_at(self, summed: RunSums, place: Place, blocks: ComparedBlocks) -> None:
+        """Find what each group left out of some blocks of a partition."""
+        for position in self._positions_on(summed, place):
+            left = blocks.acked & ~blocks.got_by(position.members) & position.masks(blocks.block)
+            for is_below, masks in ((False, left & blocks.final), (True, left & ~blocks.final)):
+                if masks.any():
+                    offsets = position.between_sessions(_offsets_in(blocks.block, masks))
+                    offsets = offsets[offsets < blocks.log_start] if is_below else offsets
+                    self._left.setdefault((position, is_below), []).append(offsets)
+
+    def answer(self, summed: RunSums) -> KindAnswer:
+        """Return the blocks of what groups left out, if it is known where they stood."""
+        offsets, doubts = dict[Place, list[Ints]](), []
+        for place in summed.partitions:
+            where = f"{place[0]}-{place[1]}"
+            for position in self._positions_on(summed, place):
+                left, below = (np.concatenate(self._left.get((position, one), [_NONE])) for one in (False, True))
+                if len(below):
+                    why = f"the group {position.group} left out acked records of {where} below the final log start"
+                    doubts.append(f"{why}: whether the log still had them is not known")
+                if len(left) and not position.is_settled:
+                    why = f"the group {position.group} got nothing of {where} after its last assignment"
+                    doubts.append(f"{why}, so where it stands is not known")
+                elif len(left):
+                    offsets.setdefault(place, []).append(np.unique(left >> BITS))
+                    self.found.append((position, left))
+        why_unknown = self._why_not_judged(summed.facts, "; ".join(doubts) or None)
+        return KindAnswer(offsets={at: np.concatenate(some) for at, some in offsets.items()}, why_unknown=why_unknown)
+
+    def _positions_on(self, summed: RunSums, place: Place) -> list[GroupPosition]:
+        """Return the positions on a partition; none where the clock cannot put sessions and resets in order."""
+        if self._positions is None:
+            self._positions = self._find_positions(summed.facts)
+        if summed.facts.clock_went_back:
+            return []
+        return [one for one in self._positions if (one.topic, one.partition) == place]
+
+    def _find_positions(self, facts: Facts) -> Sequence[GroupPosition]:
+        record = self.run.record
+        if not self._groups:
+            self._why_unknown = _why_unknown_membership(record)
+            return ()
+        events = _MemberEvents(record, self._groups)
+        sessions: dict[tuple[str, TopicPartition], list[MemberSession]] = {}
+        for key, one in self._sessions.items():
+            at = self._groups[key.consumer], TopicPartition(key.topic, key.partition)
+            sessions.setdefault(at, []).append(one)
+        created_ns = {
+            TopicPartition(one.topic, one.partition): one.since_ns for one in facts.epochs if one.leader_epoch == 0
+        }
+        self._why_unknown = _why_unknown_positions(events, sessions)
+        return _group_positions(self._groups, events, sessions, created_ns)
+
+    def _why_not_judged(self, facts: Facts, doubts: str | None) -> str | None:
+        """Return why nothing, or not everything, could be judged; None also where no consumer is in a group."""
+        if not self._positions:
+            return self._why_unknown
+        if gap := next((one for one in facts.gaps if one.part == CLIENTS_DIR), None):
+            return gap.why
+        if not facts.complete:
+            return "the run is not complete: what the final read did not reach is not known"
+        if lacking := facts.missing_or_empty("sends", "polls") or facts.without_final_read():
+            return lacking
+        if facts.clock_went_back:
+            return "the clock was set back, so the order of sessions and resets is not known"
+        return self._why_unknown or doubts or with_undone_deletions(facts)
+
+
+def _joined(one: MemberSession, other: MemberSession) -> MemberSession:
+    return MemberSession(
+        member=one.member,
+        began_ns=min(one.began_ns, other.began_ns),
+        ended_ns=max(one.ended_ns, other.ended_ns),
+        first=min(one.first, other.first),
+        last=max(one.last, other.last),
+    )

@@ -8,17 +8,21 @@ partition are read once more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from analysis.rows.batches import RowGroup, Rows, batches, for_each
-from analysis.rows.groups import Bools, Ints
+from analysis.rows.batches import RowGroup, Rows, batches, for_each, row_groups
+from analysis.rows.groups import BITS, Bools, Ints
+from analysis.rows.question import KindAnswer, KindQuestion, Place, RowType
+from analysis.rows.runs import RunFiles
+from analysis.rows.summed import RunSums
 
 Producer: TypeAlias = tuple[str, int, int]
 """A topic, a partition and a producer."""
@@ -27,7 +31,7 @@ ROWS_MAX = 16_000_000
 """So many rows of producers whose batches overlap are in memory at once."""
 _COLUMNS = ("topic", "partition", "producer", "sequence", "offset", "value", "status")
 _BEFORE = pa.struct([("offset", pa.int64()), ("value", pa.int64()), ("sequence", pa.int64())])
-INVERSIONS = pa.schema(
+_INVERSIONS = pa.schema(
     [
         *(pa.field(name, kind) for name, kind in (("run", pa.int32()), ("topic", pa.string()))),
         *(pa.field(name, pa.int32()) for name in ("partition", "producer")),
@@ -139,14 +143,43 @@ def _read(
                         read[producer].append(here)
 
 
-def as_table(run: int, found: Mapping[Producer, Ints]) -> pa.Table:
+def _as_table(run: int, found: Mapping[Producer, Ints]) -> pa.Table:
     """Return the pairs of a run as rows of `INVERSIONS`."""
-    tables = [INVERSIONS.empty_table()]
+    tables = [_INVERSIONS.empty_table()]
     for (topic, partition, producer), pairs in found.items():
         same = {"run": run, "topic": topic, "partition": partition, "producer": producer}
-        columns = [pa.array([one] * len(pairs), INVERSIONS.field(name).type) for name, one in same.items()]
+        columns = [pa.repeat(pa.scalar(one, _INVERSIONS.field(name).type), len(pairs)) for name, one in same.items()]
         columns += [pa.array(pairs[:, at].copy()) for at in range(3)]
         before = [pa.array(pairs[:, at].copy()) for at in (4, 5, 3)]
         columns.append(pa.StructArray.from_arrays(before, fields=[*_BEFORE]))
-        tables.append(pa.Table.from_arrays(columns, schema=INVERSIONS))
+        tables.append(pa.Table.from_arrays(columns, schema=_INVERSIONS))
     return pa.concat_tables(tables)
+
+
+INVERSIONS = RowType("inversions", _INVERSIONS, lambda summed: _as_table(summed.facts.run, summed.of(Disordered).found))
+"""The pairs of a run."""
+
+
+class Disordered(KindQuestion):
+    """Is there an acked value whose offset is below that of the value before? Else none is out of order."""
+
+    row_types = (INVERSIONS,)
+    reads: Mapping[str, tuple[str, ...]] = {"sends": ()}
+
+    def __init__(self, run: RunFiles, folder: Callable[[], Path]) -> None:
+        super().__init__(run, folder)
+        self._order = SendOrder()
+        self.found: dict[Producer, Ints] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Add a batch of sends."""
+        self._order.add(rows)
+
+    def answer(self, summed: RunSums) -> KindAnswer:
+        """Return the blocks of the values before."""
+        if summed.facts.rows["sends"] and summed.facts.rows["polls"]:
+            self.found = self._order.inversions(row_groups(self.run, summed.facts.run, "sends"))
+        offsets: dict[Place, list[Ints]] = {}
+        for (topic, partition, _), pairs in self.found.items():
+            offsets.setdefault((topic, partition), []).append(np.unique(pairs[:, 4] >> BITS))
+        return KindAnswer(offsets={place: np.concatenate(some) for place, some in offsets.items()})

@@ -1,0 +1,322 @@
+"""Makes records of the examples that the rules declare, with defaults for all that an example leaves out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import evidence_builders as build
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+from records import FINAL_CONSUMER, as_record, write_table
+
+from analysis.evidence.report import ControllerLog, TimelineReport, save
+from analysis.judge.rules.rule import DeclaredRule
+from analysis.record.record import Record
+from ebbtide.kraft.commits import CommittedBatch
+from ebbtide.kraft.follower import MetadataFollower
+from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
+from ebbtide.record.clients import ClientEvent, write_client_events
+from ebbtide.record.files import QUORUM_FILE, RAW_DIR, WITNESS_DIR
+from ebbtide.record.folder import RecordFolder
+from ebbtide.record.manifest import (
+    FinalOffsets,
+    FinalTransactions,
+    Manifest,
+    ProducerSetup,
+    TopicSetup,
+    Topology,
+    write_manifest,
+)
+from ebbtide.record.node_times import NodeTimes, Span
+from ebbtide.record.steps import StepEntry, write_steps
+from ebbtide.record.tables import TABLES, WITNESS_SCHEMA
+
+Row = dict[str, Any]
+ELR_ON = {"metadata.version": 27, "eligible.leader.replicas.version": 1}
+COPIERS = """
+name = "example"
+title = "t"
+description = "d"
+kafka = ["4.1.0"]
+[topics.t]
+partitions = 1
+replication_factor = 3
+min_isr = 2
+[topics.copies]
+partitions = 1
+replication_factor = 3
+min_isr = 2
+[topics.__consumer_offsets]
+replication_factor = 3
+min_isr = 2
+[[producers]]
+id = 1
+topic = "copies"
+group = "g"
+copies = "t"
+transactional = true
+txn_records = 1
+client = "java"
+[[producers]]
+id = 2
+topic = "t"
+count = 10
+"""
+
+
+def ns(seconds: float) -> int:
+    return 1_700_000_000_000_000_000 + int(seconds * 1e9)
+
+
+_ALWAYS: Mapping[str, Row] = {
+    "sends": {"producer": 1, "acks": -1, "status": "acked"},
+    "polls": {"consumer": 1, "session": 1, "isolation": "read_uncommitted", "leader_epoch": 0},
+    "watermarks": {"broker": 1, "leader_epoch": 0, "source": "list_offsets"},
+    "described": {"broker": 1, "leader": 1, "leader_epoch": 0, "isr": [1, 2, 3], "elr": [], "last_known_elr": []},
+    "partitions": {
+        "metadata_epoch": 1,
+        "leader": 1,
+        "leader_epoch": 0,
+        "leader_recovery_state": 0,
+        "replicas": [1, 2, 3],
+        "isr": [1, 2, 3],
+        "elr": [],
+        "last_known_elr": [],
+        "adding": [],
+        "removing": [],
+    },
+    "brokers": {"event": "registered"},
+    "configs": {},
+    "replicas": {
+        "leader_epoch": 0,
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "sequence": -1,
+        "control": False,
+        "timestamp_ms": 0,
+    },
+    "commits": {"group": "g", "offsets_partition": 0},
+    "copies": {"group": "g", "copied_to": "copies", "producer": 1},
+}
+_BEGINS_S = {"partitions": 1, "sends": 20, "copies": 25, "commits": 30, "polls": 40, "watermarks": 50, "described": 50}
+_JOINING = ((0, "registered"), (0.5, "unfenced"))
+_METADATA = ("partitions", "brokers", "configs")
+
+
+class Example(NamedTuple):
+    """The rows of an example by table, what the rule finds, and the status of a clause then."""
+
+    rows: Mapping[str, Sequence[str]]
+    gives: str
+    status: str
+
+
+def example_of(rule: DeclaredRule) -> Example:
+    """Read the example of a rule."""
+    rows: dict[str, list[str]] = {}
+    for line in rule.example.strip().splitlines():
+        begins = re.match(r"\s*([a-z]+): (.*)", f"{line} ")
+        if begins is not None:
+            rows[begins[1]] = []
+        if rows:
+            of_line = begins[2] if begins is not None else line
+            rows[[*rows][-1]] += [row.strip() for row in of_line.split(";") if row.strip()]
+    status = "unknown" if "unknown" in rows else "violated"
+    gives = rows.pop("unknown") if status == "unknown" else rows.pop("gives")
+    return Example(rows, " ".join(gives), status)
+
+
+def record_of(example: Example, folder: Path) -> Record:
+    """Write the record of an example."""
+    folder.mkdir(parents=True)
+    texts: dict[str, Sequence[str]] = {"partitions": ["leader=1"], **example.rows}
+    tables = {name: _rows(name, lines) for name, lines in texts.items() if name in TABLES}
+    joined = [f"at={at} broker={broker} event={what}" for at, what in _JOINING for broker in (1, 2, 3)]
+    tables.setdefault("brokers", [])[:0] = _rows("brokers", joined)
+    in_order = sorted((row for name in _METADATA for row in tables.get(name, ())), key=lambda row: int(row["at_ns"]))
+    for number, row in enumerate(in_order):
+        row["metadata_offset"] = number
+    epochs: dict[int, int] = {}
+    for row in tables["brokers"]:
+        if row["event"] == "registered":
+            epochs[row["broker"]] = row["metadata_offset"]
+        epoch = epochs[row["broker"]]
+        row |= {"broker_epoch": epoch, "incarnation": f"incarnation-{epoch}"}
+    setting = {key: value for line in texts.get("setting", ()) for key, value in _words(line)}
+    manifest = _manifest(tables, setting)
+    at = RecordFolder(folder)
+    write_manifest(at, manifest)
+    log = ControllerLog(controller=100, start_offset=0, end_offset=99, last_epoch=1, agreed_end_offset=99)
+    save(at, "timeline", TimelineReport(controller=100, how="the log", end_offset=99, logs=(log,), missing=()))
+    write_steps(at, [_step(number, dict(_words(line))) for number, line in enumerate(texts.get("steps", ()))])
+    if "copiers" in setting:
+        (folder / "scenario.toml").write_text(COPIERS)
+    elif members := setting.get("group"):
+        (folder / "scenario.toml").write_text(f'[[consumers]]\nid = {members}\ngroup = "g"\n')
+        event = ClientEvent(event="assigned", at_ns=ns(1), partitions=("t-0",))
+        write_client_events(at, f"consumer-{members}", [event])
+    for name, rows in tables.items():
+        whole = pa.Table.from_pylist(rows, schema=TABLES[name])
+        if name in _METADATA:
+            pq.write_table(whole, folder / f"{name}.parquet")
+        else:
+            write_table(folder, name, whole)
+    if "witness" in texts:
+        lines = map(dict, map(_words, _lines_of_rows(texts["witness"])))
+        rows = [{"topic": "t", "partition": 0, **_typed(words, WITNESS_SCHEMA)} for words in lines]
+        write_table(folder, WITNESS_DIR, pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA))
+    if "quorum" in texts:
+        _write_quorum(folder, dict(_words(" ".join(texts["quorum"]))))
+    return as_record(folder, manifest)
+
+
+def _words(line: str) -> list[tuple[str, str]]:
+    return [(key, value) for key, _, value in (word.partition("=") for word in line.split())]
+
+
+def _typed(row: Row, schema: pa.Schema) -> Row:
+    """Return a row with its words in the types of the schema; `-` is null, and a list has commas."""
+
+    def read(kind: pa.DataType, word: str) -> object:
+        if word == "-":
+            return None
+        if pt.is_list(kind):
+            return [int(each) for each in word.split(",") if each]
+        return word if pt.is_string(kind) else word == "true" if pt.is_boolean(kind) else int(word)
+
+    return {key: read(schema.field(key).type, word) for key, word in row.items()}
+
+
+def _lines_of_rows(lines: Sequence[str]) -> Iterator[str]:
+    """Yield a line a row: `final 0=1 1=2` is two rows, value 1 at offset 0 and value 2 at offset 1."""
+    for line in lines:
+        placed = re.findall(r"(?<!\S)(\d+)=(\S+)", line)
+        rest = re.sub(r"(?<!\S)\d+=\S+", "", line)
+        yield from (f"{rest} offset={offset} value={value}" for offset, value in placed)
+        if not placed:
+            yield line
+
+
+def _rows(table: str, lines: Sequence[str]) -> list[Row]:
+    rows: list[Row] = []
+    begins_s = _BEGINS_S.get(table, 0)
+    for number, line in enumerate(_lines_of_rows(lines)):
+        words = dict(_words(line))
+        is_final = words.pop("final", None) is not None
+        at_s = float(words.pop("at", begins_s + number + (20 if is_final else 0)))
+        times = {
+            "sent_ns": 0,
+            "asked_ns": 0,
+            "polled_ns": 0.01,
+            "done_ns": 0.01,
+            "at_ns": 0.01 if table != "partitions" else 0,
+        }
+        row: Row = {"topic": "t", "partition": 0, **_ALWAYS[table]}
+        row |= {name: ns(at_s + later) for name, later in times.items()}
+        if table == "sends":
+            row |= {"sequence": number, "offset": None}
+        if table == "partitions" and rows:
+            # A state is that before it, with what the example says.
+            moved = "leader" in words and words["leader"] != str(rows[-1]["leader"])
+            row |= {key: value for key, value in rows[-1].items() if key != "at_ns"}
+            row["leader_epoch"] += moved
+        if table == "partitions":
+            row["partition_epoch"] = rows[-1]["partition_epoch"] + 1 if rows else 0
+        if is_final:
+            row["consumer"] = FINAL_CONSUMER
+        row |= _typed(words, TABLES[table])
+        rows.append({name: row.get(name) for name in TABLES[table].names})
+    return rows
+
+
+def _manifest(tables: Mapping[str, list[Row]], setting: Mapping[str, str]) -> Manifest:
+    places = {(row["topic"], row["partition"]) for name in ("sends", "polls") for row in tables.get(name, ())}
+    ends = {
+        str(TopicPartition(*place)): FinalOffsets(log_start=0, high_watermark=_end(tables, place)) for place in places
+    }
+    asked = None
+    if "last_stable" in setting:
+        lso = int(setting["last_stable"])
+        ends = {name: msgspec.structs.replace(one, last_stable=lso) for name, one in ends.items()}
+        asked = FinalTransactions(states={"id": "CompleteAbort"}, still=dict.fromkeys(ends, lso))
+    producer = ProducerSetup(acks=-1, idempotent="idempotent" in setting, transactional="transactional" in setting)
+    return Manifest(
+        run_id="example",
+        scenario="example",
+        kafka=setting.get("kafka", "4.1.0"),
+        features=ELR_ON,
+        status="complete",
+        topology=Topology(controllers=(100, 101, 102), brokers=(1, 2, 3)),
+        topics={"t": TopicSetup(partitions=1, replication_factor=3, min_isr=int(setting.get("min_isr", "2")))},
+        start_ns=ns(0),
+        end_ns=ns(100),
+        final_consumer=FINAL_CONSUMER,
+        final_offsets=ends,
+        final_transactions=asked,
+        producers={"1": producer},
+    )
+
+
+def _end(tables: Mapping[str, list[Row]], place: tuple[str, int]) -> int:
+    polls = [row["offset"] for row in tables.get("polls", ()) if (row["topic"], row["partition"]) == place]
+    return max(polls, default=-1) + 1
+
+
+def _step(number: int, words: dict[str, str]) -> StepEntry:
+    nodes, at_s = tuple(int(node) for node in words["nodes"].split(",")), float(words["at"])
+    when = Span(first_ns=ns(at_s), last_ns=ns(at_s + 0.1))
+    return StepEntry(
+        index=number,
+        step=words["step"],
+        nodes=nodes,
+        fired_ns=ns(at_s),
+        effect_ns=ns(at_s + 0.1),
+        proof={"probe": "ok"},
+        of_node={
+            node: NodeTimes(ended=when, log_gone=when if words["step"] == "wipe-disk" else None) for node in nodes
+        },
+    )
+
+
+def _write_quorum(folder: Path, words: Mapping[str, str]) -> None:
+    """Write the final logs of three controllers, up to `end`, and the batches that two had acknowledged."""
+
+    def log(record: Path, controller: int, end: int) -> Path:
+        at = record / RAW_DIR / f"controller-{controller}" / METADATA_FOLDER
+        at.mkdir(parents=True)
+        batches = [build.metadata_batch(each, build.feature("metadata.version", 7)) for each in range(end)]
+        (at / build.segment_name(0)).write_bytes(b"".join(batches))
+        return at
+
+    for controller in (100, 101, 102):
+        log(folder, controller, int(words["end"]))
+    whole = MetadataFollower(log(folder / "before", 100, int(words["acknowledged"])))
+    whole.poll()
+    lines = [
+        CommittedBatch(
+            base_offset=one.base_offset,
+            next_offset=one.next_offset,
+            epoch=one.epoch,
+            crc=one.crc,
+            at_ns=ns(10),
+            controllers=(100, 101),
+        )
+        for one in whole.batches
+    ]
+    (folder / QUORUM_FILE).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in lines))
+
+
+def shows(found: Mapping[str, Any], gives: str) -> bool:
+    """Whether an item or a row of evidence has the columns that an example gives."""
+    return all(_spelt(found.get(key)) == value for key, value in _words(gives))
+
+
+def _spelt(value: object) -> str:
+    if value is None:
+        return "-"
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
