@@ -1,4 +1,4 @@
-"""Mutates the causes' intervals, table and worlds, and shows that simulated histories notice each change.
+"""Mutates the intervals, table and histories of the causes, and shows that simulated histories notice each change.
 
 `python -m bench.mutate_causes`, from the root of a checkout, runs all mutants; with `table intervals`, those of these
 modules. The mutants are generated: a row of the table is left out, or one of its conditions or reasons; the rule of a
@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simulator.history import TrueHistory
 
-    from analysis.causes.history import History
+    from analysis.causes.evidence import PartitionEvidence
 
 from bench.equivalent_causes import EQUIVALENT
 
-MODULES = ("table", "permission", "intervals", "moments", "liveness", "leaders", "writers", "worlds")
+MODULES = ("table", "answer", "intervals", "moments", "liveness", "leaders", "writers", "histories")
 HISTORIES = 300
 DEGRADED = 150
 _PACKAGE = "analysis.causes"
@@ -202,7 +202,7 @@ class CauseSuite:
         self._right = [self._judged(*one)[0] for one in self._histories]
         self._order = list(range(len(self._histories)))
 
-    def _judged(self, history: TrueHistory, inputs: Sequence[History]) -> tuple[int, bool]:
+    def _judged(self, history: TrueHistory, inputs: Sequence[PartitionEvidence]) -> tuple[int, bool]:
         """Return how many answers are right or name the cause, and whether one is wrong."""
         from simulator.causes_judge import answers_of
         from simulator.compare import WRONG, kind_of

@@ -1,132 +1,184 @@
-"""The answer to one question: what the worlds that fit the evidence agree on."""
+"""The answer to one question: what the histories that fit the evidence agree on."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
-from analysis.causes.history import NEVER
-from analysis.causes.partition import EvidentPartition, Question
-from analysis.causes.possible_world import Guilt
-from analysis.causes.table import NEEDS
-from analysis.causes.worlds import WORLDS_MAX, TooManyWorlds, Walk
+from analysis.causes.evidence import NEVER
+from analysis.causes.histories import HISTORIES_MAX, Guilt, TooManyHistories, Walk
+from analysis.causes.intervals import CONTRADICTED, STATES
+from analysis.causes.partition import Partition, Question
+from analysis.causes.table import NEEDS, Condition, Permits, permits
 from ebbtide.record.verdict import Cause
 
 
-class Trail(msgspec.Struct, frozen=True, order=True):
-    """One way in which the record may have got lost, as the worlds tell it.
+class LossHistory(msgspec.Struct, frozen=True):
+    """One history in which the record got lost.
 
     - `writer`, `holder`: the election under which it was appended, and the last one whose leader had it.
-    - `guilty`: the first election after that whose leader lacked it; None: a gap of the metadata log hides it.
-    - `reasons`: why that leader may have lacked it, as a set of `intervals`.
-    - `causes`, `needs`: what allows that, and what would have to be known; nothing in either: the protocol forbids it.
+    - `guilt`: the first election after that whose leader lacked it, and why.
+    - `permits`: what allows that; nothing: the protocol forbids this history.
     """
 
     writer: int
     holder: int
-    guilty: int | None
-    reasons: int
-    causes: tuple[Cause, ...]
-    needs: tuple[str, ...]
+    guilt: Guilt
+    is_committed: bool
+    permits: Permits = Permits()
 
     @property
-    def is_forbidden(self) -> bool:
-        """Whether the protocol forbids this way."""
-        return not self.causes and not self.needs
+    def guilty(self) -> int | None:
+        """The guilty election; None: the metadata log lacks it, or it may be an earlier one."""
+        return self.guilt.election if self.guilt.is_first else None
 
 
 class CauseAnswer(msgspec.Struct, frozen=True):
     """The cause of a loss, and the election that is guilty of it.
 
     - `cause` None: the evidence does not decide; `why` says what would.
-    - `guilty`: the index of the guilty election; None: the worlds name several, or none.
-    - `may_be_kept`: in some world every leader had the record.
-    - `trails`: the ways that fit; forbidden ones only where no other fits.
+    - `guilty`: the index of the guilty election; None: the histories name several, or none.
+    - `may_be_kept`: in some history every leader had the record.
+    - `histories`: those that fit; forbidden ones only where no other fits.
     """
 
     cause: Cause | None
     guilty: int | None
     why: str
     may_be_kept: bool = False
-    trails: tuple[Trail, ...] = ()
+    histories: tuple[LossHistory, ...] = ()
 
     @property
     def is_allowed(self) -> bool:
-        """Whether every way that fits is allowed, by whatever cause."""
-        return bool(self.trails) and not any(
-            one.is_forbidden or one.needs or "unexplained" in one.causes for one in self.trails
-        )
+        """Whether every history that fits is allowed, by whatever cause."""
+        return bool(self.histories) and all(one.permits.may_excuse and not one.permits.needs for one in self.histories)
 
 
-def answer(partition: EvidentPartition, asked: Question) -> CauseAnswer:
-    """Return what the worlds of a record agree on."""
-    trails, may_be_kept = set[Trail](), False
+def answer(partition: Partition, asked: Question) -> CauseAnswer:
+    """Return what the histories of a record agree on."""
+    found, may_be_kept = set[LossHistory](), False
     try:
         for writer in asked.writers:
-            for world in Walk(partition, asked, writer).worlds():
-                guilt = world.guilt
-                if guilt is None:
-                    may_be_kept = True
-                    if not partition.elections.torn or asked.until is not None:
-                        continue
-                    guilt = Guilt.hidden()
-                causes, needs = tuple(sorted(guilt.permits.causes)), tuple(sorted(guilt.permits.needs))
-                trails.add(Trail(writer, world.holder, guilt.election, guilt.reasons, causes, needs))
-    except TooManyWorlds:
-        return CauseAnswer(None, None, f"more than {WORLDS_MAX} histories fit the evidence")
-    found = _merged(partition, asked, trails)
-    return msgspec.structs.replace(found, may_be_kept=may_be_kept, trails=_sorted(found.trails))
+            for end in Walk(partition, asked, writer).histories():
+                may_be_kept |= end.guilt is None
+                if end.guilt is not None or (partition.elections.torn and asked.until is None):
+                    one = LossHistory(writer, end.holder, end.guilt or Guilt(), end.is_committed)
+                    found.update(_with_permits(partition, asked, one))
+    except TooManyHistories:
+        return CauseAnswer(None, None, f"more than {HISTORIES_MAX} histories fit the evidence")
+    fitting = _agreed(partition, asked, [one for one in found if one.permits] or found)
+    return msgspec.structs.replace(_answer(partition, asked, fitting), may_be_kept=may_be_kept, histories=fitting)
 
 
-def _merged(partition: EvidentPartition, asked: Question, trails: Collection[Trail]) -> CauseAnswer:
-    allowed = {one for one in trails if not one.is_forbidden}
-    fitting = allowed or set(trails)
+def _with_permits(partition: Partition, asked: Question, one: LossHistory) -> Iterator[LossHistory]:
+    """Yield a history with what allows it.
+
+    Where nothing allows that the winner of a clean election lacks the record, an earlier election by name may: it put
+    the broker into the ISR.
+    """
+    guilt = one.guilt
+
+    def asking(guilt: Guilt) -> LossHistory:
+        permitted = _ask_table(partition, asked, [guilt], is_committed=one.is_committed)
+        return msgspec.structs.replace(one, guilt=guilt, permits=permitted)
+
+    if guilt.by_name is not None:
+        reasons = [reason for reason in STATES if reason & guilt.reasons]
+        excused = sum(one for one in reasons if asking(guilt._replace(reasons=one)).permits.may_excuse)
+        by_name = asking(guilt._replace(election=guilt.by_name, is_first=True, reasons=guilt.reasons & ~excused))
+        if by_name.permits:
+            yield by_name
+            guilt = guilt._replace(reasons=excused)
+    if guilt.reasons or guilt.election is None:
+        yield asking(guilt)
+
+
+def _agreed(partition: Partition, asked: Question, histories: Collection[LossHistory]) -> tuple[LossHistory, ...]:
+    """Return the histories with what allows their elections, by what all of them show alike."""
+    is_committed = all(one.is_committed for one in histories)
+    order = sorted(histories, key=lambda one: (one.writer, one.holder, one.guilty or -1, one.guilt.reasons))
+    alike: dict[int | None, list[Guilt]] = {}
+    for one in order:
+        alike.setdefault(one.guilt.election, []).append(one.guilt)
+    permitted = {at: _ask_table(partition, asked, of, is_committed=is_committed) for at, of in alike.items()}
+    return tuple(msgspec.structs.replace(one, permits=permitted[one.guilt.election]) for one in order)
+
+
+def _ask_table(partition: Partition, asked: Question, alike: Sequence[Guilt], *, is_committed: bool) -> Permits:
+    """Ask the table about one election that histories blame; a condition is met if all of them meet it."""
+    at, reasons = alike[0].election, 0
+    for guilt in alike:
+        reasons |= guilt.reasons
+    if at is None:
+        facts: dict[Condition, bool | None] = {"never committed": not is_committed}
+        # Whatever the reason was, a record that was never committed may be lost so.
+        return permits("any", reasons | CONTRADICTED, facts) or Permits(needs=frozenset({NEEDS["gap"]}))
+    leaders, before = partition.leaders, partition.elections.states[at - 1]
+    disks_min, disks_max = min(one.disks_min for one in alike), max(one.disks_max for one in alike)
+    elr, kip_903 = partition.elr_when_registered(at), leaders.rules(at).kip_903
+    min_isr, min_isr_max = partition.min_isr_range(asked)
+    is_beyond = leaders.rules(at).elr
+    if is_beyond:
+        is_beyond = _at_least(disks_min, disks_max, min_isr, min_isr_max)
+    every = len(before.replicas)
+    facts = {
+        "never committed": not is_committed,
+        "unclean election allowed": leaders.is_unclean_allowed(at),
+        "no live candidate passed over": leaders.is_nobody_passed_over(at),
+        "beyond the tolerance of KIP-966": is_beyond,
+        "within the tolerance of KIP-966": None if is_beyond is None else not is_beyond,
+        "every replica's disk took it": _at_least(disks_min, disks_max, every, every),
+        "the only ISR member": before.isr == (partition.elections.states[at].leader,),
+        "no ELR": None if elr is None else not elr,
+        "broker epochs not compared": None if kip_903 is None else not kip_903,
+    }
+    found = permits(leaders.kind[at], reasons, facts)
+    other = permits("last-known-leader", reasons, facts) if leaders.may_have_registered[at] else found
+    return found if found == other else Permits(needs=found.needs | other.needs | {NEEDS["kind"]})
+
+
+def _at_least(count_min: int, count_max: int, bound_min: int | None, bound_max: int | None) -> bool | None:
+    """Whether a count is at least a bound; of both only a range is known."""
+    if bound_min is None or bound_max is None:
+        return None
+    return True if count_min >= bound_max else (None if count_max >= bound_min else False)
+
+
+def _answer(partition: Partition, asked: Question, fitting: Sequence[LossHistory]) -> CauseAnswer:
     elections = {one.guilty for one in fitting}
     guilty = next(iter(elections)) if len(elections) == 1 else None
-    kept = tuple(fitting)
-    if not allowed:
-        return _without_permission(partition, asked, guilty, kept)
-    causes = {cause for one in allowed for cause in one.causes}
-    needs = sorted({need for one in allowed for need in one.needs})
-    if causes == {"beyond-tolerance", "last-replica-standing"} and guilty is not None:
-        # That every disk took the record is not sure then.
-        causes = {"last-replica-standing"}
-    if "uncommitted-at-failover" in causes and not needs and "unexplained" not in causes:
-        # It was committed in some worlds only, so nothing shows that it was.
-        causes = {"uncommitted-at-failover"}
+    causes = {cause for one in fitting for cause in one.permits.causes}
+    needs = sorted({need for one in fitting for need in one.permits.needs})
+    if not causes and not needs:
+        return _without_permission(partition, asked, guilty, fitting)
     if len(causes) == 1 and not needs:
-        return CauseAnswer(min(causes), guilty, "", trails=kept)
+        return CauseAnswer(min(causes), guilty, "")
     why = f"not known: {'; '.join(needs)}" if needs else f"{' and '.join(sorted(causes))} both fit"
     if len(elections) > 1 and not needs:
         why += "; not known: the leader epoch of the record, or what the leaders in question had at their election"
-    return CauseAnswer(None, guilty, why, trails=kept)
+    return CauseAnswer(None, guilty, why)
 
 
 def _without_permission(
-    partition: EvidentPartition, asked: Question, guilty: int | None, trails: tuple[Trail, ...]
+    partition: Partition, asked: Question, guilty: int | None, fitting: Sequence[LossHistory]
 ) -> CauseAnswer:
-    """Return that the protocol forbids the loss, unless a gap of the metadata log may hide what allows it."""
+    """Return that the protocol forbids the loss, unless something that is not known may allow it."""
     elections = partition.elections
     if not asked.writers:
-        why = "no leader is known that may have appended the record"
-        return CauseAnswer(None, None, why)
-    if not trails and not partition.history.cluster.steps_known:
+        return CauseAnswer(None, None, "no leader is known that may have appended the record")
+    if not fitting and not partition.evidence.cluster.steps_known:
         return CauseAnswer(None, None, f"not known: {NEEDS['steps']}")
-    if not trails and not asked.is_committed and elections.states[-1].leader not in partition.history.replicas:
+    if not fitting and not asked.is_committed and elections.states[-1].leader not in partition.evidence.replicas:
         # The final read ends at the HW, so the record may still be in the log.
         return CauseAnswer(None, None, f"not known: {NEEDS['log']}")
     slack = partition.liveness.slack
     if asked.read_ns == NEVER and elections.hides_one_within(asked.sent_ns - slack, asked.done_ns + slack):
         # A hidden leader may have appended the record.
-        return CauseAnswer(None, None, f"not known: {NEEDS['gap']}", trails=trails)
+        return CauseAnswer(None, None, f"not known: {NEEDS['gap']}")
     since = asked.writers[0] if len(asked.writers) == 1 else -1
     # A gap behind the election that surely lost the record hides no excuse of it.
-    if elections.has_gap_since(since + 1) if guilty is None else elections.has_gap_between(since, guilty):
+    if elections.has_gap_between(since, NEVER if guilty is None else guilty):
         cause: Cause | None = None if asked.is_committed else "uncommitted-at-failover"
-        return CauseAnswer(cause, None, f"not known: {NEEDS['gap']}", trails=trails)
-    return CauseAnswer("unexplained", guilty, "no history that fits allows it", trails=trails)
-
-
-def _sorted(trails: Collection[Trail]) -> tuple[Trail, ...]:
-    return tuple(sorted(trails, key=lambda one: (one.writer, one.holder, one.guilty or -1, one.reasons)))
+        return CauseAnswer(cause, None, f"not known: {NEEDS['gap']}")
+    return CauseAnswer("unexplained", guilty, "no history that fits allows it")

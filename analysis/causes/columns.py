@@ -6,14 +6,13 @@ and where each epoch begins and ends. Of the rest, each n-th record stays: it on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.causes.history import NEVER, UNKNOWN, AckedSends, Ints, ReadRows, Watermarks, column
+from analysis.causes.evidence import NEVER, UNKNOWN, AckedSends, Flags, Ints, ReadRows, Watermarks, column
 from analysis.record.files import of_partition
 from analysis.record.record import Record
 from ebbtide.record.files import ANOMALIES_DIR
@@ -23,20 +22,19 @@ from ebbtide.untrusted.parquet import read_rows
 
 _WHOLE_MAX = 500_000
 """A partition with at most so many acked records is read whole; of a larger one, about as many records stay."""
+_ROW = ("value", "offset", "leader_epoch")
 
 
 class PartitionTables:
-    """The tables of a partition. Sends are read first: they say which records are kept of the other tables."""
+    """The tables of a partition."""
 
     def __init__(self, record: Record, topic: str, partition: int) -> None:
         self._record = record
         self._mine = of_partition(topic, partition)
-        acked = self._mine & (pc.field("status") == "acked") & pc.field("offset").is_valid()
-        count = sum(batch.num_rows for batch in record.batches("sends", ["value"], acked))
-        self._acked = acked
+        self._acked = self._mine & (pc.field("status") == "acked") & pc.field("offset").is_valid()
+        count = sum(batch.num_rows for batch in record.batches("sends", ["value"], self._acked))
         self._each = -(-count // _WHOLE_MAX)
         self._lost = self._listed() if self._each > 1 else (column(), column())
-        self._kept: Ints | None = None
 
     def _listed(self) -> tuple[Ints, Ints]:
         """Return the values and the offsets of the records that the reconciliation lists as missing."""
@@ -47,78 +45,53 @@ class PartitionTables:
 
     def sends(self) -> AckedSends:
         """Return the acked records."""
-        names = ("value", "offset", "acks", "sent_ns", "done_ns")
-        parts = []
-        for part in self._batches("sends", names, self._acked):
-            if self._each > 1:
-                value, offset = part[0], part[1]
-                keep = (value % self._each == 0) | np.isin(value, self._lost[0]) | np.isin(offset, self._lost[1])
-                part = [one[keep] for one in part]
-            parts.append(part)
-        found = dict(zip(names, _joined(parts, len(names)), strict=True))
-        self._kept = np.unique(found["value"])
-        found["done_ns"] = np.where(found["done_ns"] == UNKNOWN, NEVER, found["done_ns"])
-        return AckedSends(**found)
+        found = self._columns("sends", AckedSends.__struct_fields__, self._acked)
+        done = found.pop("done_ns")
+        return AckedSends(done_ns=np.where(done == UNKNOWN, NEVER, done), **found)
 
     def polls(self) -> tuple[ReadRows, ReadRows]:
         """Return what ordinary consumers read, and what the final read got."""
-        value, offset, epoch, at_ns, consumer = self._rows("polls", "polled_ns", "consumer")
-        reader = self._record.manifest.final_consumer
-        final = consumer == (UNKNOWN if reader is None else reader)
-        polls, last = (
-            ReadRows(value=value[mine], offset=offset[mine], epoch=epoch[mine], at_ns=at_ns[mine])
-            for mine in (~final, final)
-        )
-        return polls, last
+        found, reader = self._columns("polls", (*_ROW, "polled_ns", "consumer")), self._record.manifest.final_consumer
+        is_final = found["consumer"] == (UNKNOWN if reader is None else reader)
+        return _rows(found, ~is_final), _rows(found, is_final)
 
     def replicas(self) -> dict[int, ReadRows]:
         """Return the log of each broker at the end."""
-        value, offset, epoch, broker = self._rows("replicas", "broker")
-        return {
-            one: ReadRows(
-                value=value[mine], offset=offset[mine], epoch=epoch[mine], at_ns=np.full(int(mine.sum()), NEVER)
-            )
-            for one in np.unique(broker).tolist()
-            for mine in [broker == one]
-        }
+        found = self._columns("replicas", (*_ROW, "broker"))
+        return {one: _rows(found, found["broker"] == one) for one in np.unique(found["broker"]).tolist()}
 
     def watermarks(self) -> Watermarks:
         """Return the HWs that leaders served, with their leader epochs."""
-        if not self._record.has("watermarks"):
-            return Watermarks()
-        names = ("broker", "leader_epoch", "high_watermark", "asked_ns", "at_ns")
         where = self._mine & (pc.field("source") == "list_offsets") & pc.field("leader_epoch").is_valid()
-        broker, epoch, high, asked, at = _joined(list(self._batches("watermarks", names, where)), len(names))
-        return Watermarks(broker=broker, epoch=epoch, high_watermark=high, asked_ns=asked, at_ns=at)
+        found = self._columns("watermarks", ("broker", "leader_epoch", "high_watermark", "asked_ns", "at_ns"), where)
+        return Watermarks(epoch=found.pop("leader_epoch"), **found)
 
-    def _rows(self, table: str, *more: str) -> list[Ints]:
-        """Return value, offset, leader epoch and more columns of a table of rows that somebody read."""
-        names = ("value", "offset", "leader_epoch", *more)
-        parts = []
-        for part in self._batches(table, names, self._mine) if self._record.has(table) else ():
-            if self._each > 1:
-                keep = self._keeps(part[0], part[1], part[2], part[-1])
-                part = [one[keep] for one in part]
-            parts.append(part)
-        return _joined(parts, len(names))
+    def _columns(self, table: str, names: tuple[str, ...], where: pc.Expression | None = None) -> dict[str, Ints]:
+        parts: dict[str, list[Ints]] = {name: [column()] for name in names}
+        where = self._mine if where is None else where
+        for batch in self._record.batches(table, list(names), where) if self._record.has(table) else ():
+            part = {name: _ints(batch[name]) for name in names}
+            keep = self._keeps(part, names[-1]) if self._each > 1 and "value" in part else slice(None)
+            for name in names:
+                parts[name].append(part[name][keep])
+        return {name: np.concatenate(found) for name, found in parts.items()}
 
-    def _keeps(self, value: Ints, offset: Ints, epoch: Ints, of: Ints) -> npt.NDArray[np.bool_]:
-        """Return which rows decide: those of kept records, and the first and the last one of each epoch and reader."""
-        assert self._kept is not None
-        keep = np.isin(value, self._kept) | np.isin(offset, self._lost[1])
-        groups = epoch * (int(of.max()) + 1) + of
-        for group in np.unique(groups).tolist():
-            mine = np.flatnonzero(groups == group)
-            keep[[mine[offset[mine].argmin()], mine[offset[mine].argmax()]]] = True
+    def _keeps(self, part: Mapping[str, Ints], reader: str) -> Flags:
+        """Return which rows decide. Of what somebody read, these are also the ends of each epoch and reader."""
+        value, offset = part["value"], part["offset"]
+        keep: Flags = (value % self._each == 0) | np.isin(value, self._lost[0]) | np.isin(offset, self._lost[1])
+        if "leader_epoch" in part and len(value):
+            groups = part["leader_epoch"] * (int(part[reader].max()) + 1) + part[reader]
+            for group in np.unique(groups).tolist():
+                mine = np.flatnonzero(groups == group)
+                keep[[mine[offset[mine].argmin()], mine[offset[mine].argmax()]]] = True
         return keep
 
-    def _batches(self, table: str, names: Sequence[str], where: pc.Expression) -> Iterator[list[Ints]]:
-        for batch in self._record.batches(table, list(names), where):
-            yield [_ints(batch[name]) for name in names]
 
-
-def _joined(parts: Sequence[Sequence[Ints]], count: int) -> list[Ints]:
-    return [np.concatenate([column(), *(part[at] for part in parts)]) for at in range(count)]
+def _rows(found: Mapping[str, Ints], mine: Flags) -> ReadRows:
+    at_ns = found["polled_ns"][mine] if "polled_ns" in found else np.full(int(mine.sum()), NEVER)
+    value, offset, epoch = (found[name][mine] for name in _ROW)
+    return ReadRows(value=value, offset=offset, epoch=epoch, at_ns=at_ns)
 
 
 def _ints(values: pa.Array) -> Ints:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from analysis.causes.history import NEVER
+from analysis.causes.evidence import NEVER
 from ebbtide.record.rows import PartitionState
 
 
@@ -27,36 +27,26 @@ class Elections:
     """
 
     def __init__(self, states: tuple[PartitionState, ...], *, torn: bool) -> None:
-        self.states = states
-        self.torn = torn
+        self.states, self.torn = states, torn
         self.gap = [bool(states) and states[0].partition_epoch > 0]
         self.hides = [self.gap[0] and states[0].leader_epoch > 0]
-        elected = [bool(states) and states[0].leader >= 0]
-        for before, after in pairwise(states):
-            gap = after.partition_epoch != before.partition_epoch + 1
+        self.all = [0] if states and states[0].leader >= 0 else []
+        self.leadership = {at: at for at in self.all}
+        for at, (before, after) in enumerate(pairwise(states), 1):
             risen = after.leader_epoch - before.leader_epoch
-            self.gap.append(gap)
-            self.hides.append(gap and risen > (1 if after.leader >= 0 else 0))
-            elected.append(after.leader >= 0 and (risen != 0 or after.leader != before.leader))
-        self.all = [at for at, is_election in enumerate(elected) if is_election]
+            self.gap.append(after.partition_epoch != before.partition_epoch + 1)
+            self.hides.append(self.gap[at] and risen > (1 if after.leader >= 0 else 0))
+            if after.leader >= 0 and (risen != 0 or after.leader != before.leader):
+                earlier = self.all[-1] if self.all else at
+                leads_on = before.leader == after.leader and not any(self.gap[earlier + 1 : at + 1])
+                self.leadership[at] = self.leadership[earlier] if leads_on else at
+                self.all.append(at)
         self._elected = frozenset(self.all)
         times_before = [0, *(one.at_ns for one in states)]
         self.began_ns = [times_before[at] if self.gap[at] else one.at_ns for at, one in enumerate(states)]
         self.has_gaps = torn or any(self.gap)
-        epochs = [states[at].leader_epoch for at in self.all]
-        times = Counter(epochs)
-        self.of_epoch = {epoch: at for epoch, at in zip(epochs, self.all, strict=True) if times[epoch] == 1}
-        self.leadership: dict[int, int] = {}
-        for at in self.all:
-            self.leadership[at] = at
-        for earlier, at in pairwise(self.all):
-            leader = states[at].leader
-            between = range(earlier + 1, at + 1)
-            if (
-                all(states[i].leader == leader and not self.gap[i] for i in between)
-                and states[earlier].leader == leader
-            ):
-                self.leadership[at] = self.leadership[earlier]
+        epochs = Counter(states[at].leader_epoch for at in self.all)
+        self.of_epoch = {states[at].leader_epoch: at for at in self.all if epochs[states[at].leader_epoch] == 1}
         self.end_ns = {at: self._end_of(at) for at in self.all}
         self.brokers = tuple(sorted({b for one in states for b in (*one.replicas, *one.isr, one.leader) if b >= 0}))
 
@@ -75,17 +65,9 @@ class Elections:
         """Return the time of a state; the one behind the last never came."""
         return self.states[at].at_ns if at < len(self.states) else NEVER
 
-    def is_lacking_after(self, at: int) -> bool:
-        """Whether a record may be missing right behind state `at`."""
-        return self.gap[at + 1] if at + 1 < len(self.states) else self.torn
-
     def has_gap_between(self, one: int, other: int) -> bool:
-        """Whether a record of the partition may be missing between two states."""
-        return any(self.gap[one + 1 : other + 1])
-
-    def has_gap_since(self, at: int) -> bool:
-        """Whether a record of the partition may be missing from state `at` on."""
-        return self.torn or any(self.gap[at:])
+        """Whether a record may be missing behind a state, up to another one; `NEVER`: up to the end."""
+        return any(self.gap[one + 1 : other + 1]) or (self.torn and other >= len(self.states))
 
     def hides_one_within(self, from_ns: int, until_ns: int) -> bool:
         """Whether a missing record may hide an election whose leader led at some time between these."""

@@ -1,4 +1,4 @@
-"""Makes the history of one partition from a run record."""
+"""Makes the evidence of one partition from a run record."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from analysis.causes.columns import PartitionTables
-from analysis.causes.history import (
+from analysis.causes.evidence import (
     NEVER,
     SLACK_NS,
-    ClusterHistory,
+    ClusterEvidence,
     DiskLoss,
     Down,
     Hindrance,
-    History,
     InForce,
     MeasuredEnds,
+    PartitionEvidence,
     Silence,
     UncleanRequest,
 )
-from analysis.causes.partition import EvidentPartition
+from analysis.causes.partition import Partition
 from analysis.record.record import Record
-from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.node_times import Span
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
@@ -38,25 +37,25 @@ class EvidentRecord:
 
     def __init__(self, record: Record) -> None:
         self.record = record
-        self._partitions: dict[tuple[str, int], EvidentPartition] = {}
+        self._partitions: dict[tuple[str, int], Partition] = {}
 
     @cached_property
-    def _cluster(self) -> ClusterHistory:
-        return cluster_history(self.record)
+    def _cluster(self) -> ClusterEvidence:
+        return cluster_evidence(self.record)
 
-    def partition(self, topic: str, partition: int) -> EvidentPartition:
+    def partition(self, topic: str, partition: int) -> Partition:
         """Return all that the record says of a partition. Raises `UsageError` when a table is damaged."""
         key = (topic, partition)
         if key not in self._partitions:
-            history = partition_history(self.record, topic, partition, self._cluster)
-            self._partitions[key] = EvidentPartition(history)
+            evidence = partition_evidence(self.record, topic, partition, self._cluster)
+            self._partitions[key] = Partition(evidence)
         return self._partitions[key]
 
 
-def cluster_history(record: Record) -> ClusterHistory:
+def cluster_evidence(record: Record) -> ClusterEvidence:
     """Return what all partitions of a record share."""
     steps, timeline, report = record.proven_steps, record.timeline, record.reports.timeline
-    return ClusterHistory(
+    return ClusterEvidence(
         broker_events=None if "brokers" in timeline.missing else timeline.brokers,
         downs=tuple(_downs(steps or ())),
         hindrances=tuple(_hindrances(steps or ())),
@@ -71,21 +70,20 @@ def cluster_history(record: Record) -> ClusterHistory:
     )
 
 
-def partition_history(record: Record, topic: str, partition: int, cluster: ClusterHistory) -> History:
-    """Return the history of a partition. Raises `UsageError` when a table is damaged."""
+def partition_evidence(record: Record, topic: str, partition: int, cluster: ClusterEvidence) -> PartitionEvidence:
+    """Return the evidence of a partition. Raises `UsageError` when a table is damaged."""
     states = _last_life(record.timeline.states(topic, partition))
     tables = PartitionTables(record, topic, partition)
-    sends = tables.sends()
     polls, final = tables.polls()
-    return History(
+    return PartitionEvidence(
         topic=topic,
         partition=partition,
         cluster=cluster,
         states=states,
-        rules=_rules(record, topic, states),
-        disks=tuple(_disks(record.log_losses or (), f"{topic}-{partition}", states)),
+        rules=tuple(_rules(record, topic, states)),
+        disks=tuple(_disks(record, topic, partition, states)),
         requests=tuple(_unclean_requests(record, f"{topic}-{partition}")),
-        sends=sends,
+        sends=tables.sends(),
         polls=polls,
         final=final,
         replicas=tables.replicas(),
@@ -99,18 +97,18 @@ def _last_life(states: Sequence[PartitionState]) -> tuple[PartitionState, ...]:
     return tuple(states[begins[-1] if begins else 0 :])
 
 
-def _rules(record: Record, topic: str, states: Sequence[PartitionState]) -> tuple[InForce, ...]:
-    """Return the rules at each change: of a config, of a feature level, or of a controller's release."""
-    rules, found = record.protocol, list[InForce]()
+def _rules(record: Record, topic: str, states: Sequence[PartitionState]) -> Iterator[InForce]:
+    """Yield the rules before each state and at each change: of a config, of a feature level, or of the software."""
     if not states:
-        return (InForce(),)
-    unrecorded = _unrecorded_changes(record)
+        yield InForce()
+        return
+    rules, unrecorded = record.protocol, _unrecorded_changes(record)
     changed = {state.metadata_offset - 1: state.at_ns for state in states}
     changed |= {change.metadata_offset: change.at_ns for change in record.timeline.configs}
     offsets = [state.metadata_offset for state in states]
     for at, at_ns in sorted(changed.items()):
         state = states[max(0, bisect_right(offsets, at) - 1)]
-        now = InForce(
+        yield InForce(
             metadata_offset=at,
             at_ns=at_ns,
             elr=None if "set-feature" in unrecorded else rules.is_elr_on(at),
@@ -118,15 +116,6 @@ def _rules(record: Record, topic: str, states: Sequence[PartitionState]) -> tupl
             unclean=rules.elects_uncleanly(topic, at, record.statics),
             min_isr=None if "set-config" in unrecorded else rules.min_isr(state, at),
         )
-        last = found[-1] if found else None
-        if last is None or (now.elr, now.kip_903, now.unclean, now.min_isr) != (
-            last.elr,
-            last.kip_903,
-            last.unclean,
-            last.min_isr,
-        ):
-            found.append(now)
-    return tuple(found)
 
 
 def _unrecorded_changes(record: Record) -> frozenset[str]:
@@ -188,26 +177,18 @@ def _silences(steps: Sequence[StepEntry]) -> Iterator[Silence]:
             yield Silence(from_ns=step.effect_ns, until_ns=until_ns, brokers=frozenset(step.nodes))
 
 
-def _disks(losses: Sequence[BrokerLogLoss], name: str, states: Sequence[PartitionState]) -> Iterator[DiskLoss]:
-    replicas = {broker for state in states for broker in (*state.replicas, *state.isr)}
-    for loss in losses:
-        if loss.broker not in replicas:
+def _disks(record: Record, topic: str, partition: int, states: Sequence[PartitionState]) -> Iterator[DiskLoss]:
+    name, replicas = f"{topic}-{partition}", {broker for state in states for broker in (*state.replicas, *state.isr)}
+    for loss in record.log_losses or ():
+        before, after, ends = loss.starts.get(name), loss.ends.get(name), None
+        if after is None and not loss.costs(topic, partition):
             continue
-        before, after = loss.starts.get(name), loss.ends.get(name)
-        ends = None
-        if after is not None:
-            ends = MeasuredEnds(NEVER if before is None else before, after)
-        elif not loss.costs(*_topic_partition(name)):
-            continue
-        elif loss.wiped:
-            ends = MeasuredEnds(NEVER, 0)
+        if after is not None or loss.wiped:
+            ends = MeasuredEnds(NEVER if before is None or after is None else before, after or 0)
         last_ns = loss.done_ns if loss.done_ns > loss.fired_ns else loss.fired_ns + _UNMEASURED_NS
-        yield DiskLoss(broker=loss.broker, gone=loss.gone or Span(first_ns=loss.fired_ns, last_ns=last_ns), ends=ends)
-
-
-def _topic_partition(name: str) -> tuple[str, int]:
-    topic, _, partition = name.rpartition("-")
-    return topic, int(partition)
+        if loss.broker in replicas:
+            within = loss.gone or Span(first_ns=loss.fired_ns, last_ns=last_ns)
+            yield DiskLoss(broker=loss.broker, within=within, ends=ends)
 
 
 def _unclean_requests(record: Record, name: str) -> Iterator[UncleanRequest]:

@@ -9,17 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analysis.causes.history import NEVER, MeasuredEnds
+from analysis.causes.evidence import NEVER, MeasuredEnds
 
-HAS_IT, NEVER_HAD_IT, DISK_TOOK_IT, TRUNCATED_IT, JOINED_WITHOUT_IT, UNRECORDED_LOSS, CONTRADICTED = (
-    1,
-    2,
-    4,
-    8,
-    16,
-    32,
-    64,
-)
+HAS_IT, NEVER_HAD_IT, DISK_TOOK_IT, TRUNCATED_IT = 1, 2, 4, 8
+JOINED_WITHOUT_IT, UNRECORDED_LOSS, CONTRADICTED = 16, 32, 64
 STATES: Mapping[int, str] = {
     HAS_IT: "had the record",
     NEVER_HAD_IT: "never had the record",
@@ -30,6 +23,8 @@ STATES: Mapping[int, str] = {
     CONTRADICTED: "lacked the record, as a measurement shows, although the protocol says that it must have it",
 }
 """The states of a replica; a set of them is a sum."""
+LACKS_IT = sum(STATES) - HAS_IT
+"""Every state without the record."""
 
 Sets = tuple[int, ...]
 """The set of each replica of the partition, in the order of their ids."""
@@ -38,11 +33,6 @@ Sets = tuple[int, ...]
 def states_in(found: int) -> list[str]:
     """Return the states of a set in words."""
     return [text for state, text in STATES.items() if found & state]
-
-
-def with_set(sets: Sets, replica: int, found: int) -> Sets:
-    """Return the sets with another one for one replica."""
-    return (*sets[:replica], found, *sets[replica + 1 :])
 
 
 def lacking(found: int) -> int:
@@ -78,7 +68,7 @@ def after_disk(found: int, offset: int, ends: MeasuredEnds | None) -> int:
 
 def at_measured_end(found: int, offset: int, ends: MeasuredEnds) -> int:
     """Return what a log held up to its measured end, where every log has the same record at the offset."""
-    return HAS_IT if found & HAS_IT and offset < ends.before < NEVER else found
+    return HAS_IT if offset < ends.before < NEVER else found
 
 
 def before_disk(found: int) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from analysis.causes.elections import Elections
 from analysis.causes.epochs import LeaderEpochs
-from analysis.causes.history import NEVER, History, InForce
+from analysis.causes.evidence import NEVER, InForce, PartitionEvidence
 from analysis.causes.liveness import LEARNS_NS, STOPS_NS, Liveness
 from analysis.causes.table import Kind
 
@@ -12,13 +14,11 @@ from analysis.causes.table import Kind
 class Leaders:
     """What is known of the leader of each election; `led`: whether it led by that election (None: perhaps)."""
 
-    def __init__(self, history: History, elections: Elections, liveness: Liveness, epochs: LeaderEpochs) -> None:
-        self._history, self._elections, self._liveness, self._epochs = history, elections, liveness, epochs
+    def __init__(
+        self, evidence: PartitionEvidence, elections: Elections, liveness: Liveness, epochs: LeaderEpochs
+    ) -> None:
+        self._evidence, self._elections, self._liveness, self._epochs = evidence, elections, liveness, epochs
         self.led = {at: self._led(at) for at in elections.all}
-        for first in epochs.written:
-            # Whoever wrote led, by the first election of its leadership that it can have learned of.
-            perhaps = (at for at in sorted(elections.of_leadership(first)) if self.led[at] is not False)
-            self.led.update(dict.fromkeys(list(perhaps)[:1], True))
         self.acted_until = {at: self._acted_until(at) for at in elections.all}
         self.kind = {at: self._kind(at) for at in elections.all}
         self.may_have_registered = {at: self._may_have_registered(at) for at in elections.all}
@@ -51,14 +51,14 @@ class Leaders:
         elected, end_ns = states[at], self._elections.end_ns[at]
         leader, until_ns = elected.leader, min(NEVER, end_ns + STOPS_NS)
         if end_ns < NEVER and liveness.is_hindered(leader, elected.at_ns, end_ns + STOPS_NS):
-            registered = (event.at_ns for event in liveness.registrations_after(leader, elected))
+            _, registered = liveness.registrations_around(leader, elected)
             joined = (
                 after.at_ns
                 for before, after in zip(states[at:], states[at + 1 :], strict=False)
                 if after.leader_epoch > elected.leader_epoch and after.leader != leader
                 if leader in after.isr and leader not in before.isr
             )
-            until_ns = min(next(joined, NEVER), next(registered, NEVER))
+            until_ns = min(next(joined, NEVER), registered[0].at_ns if registered else NEVER)
         return min(until_ns, liveness.died_by(leader, elected))
 
     def last_state(self, at: int) -> int:
@@ -77,7 +77,7 @@ class Leaders:
             return "clean"
         before, after = self._elections.states[at - 1], self._elections.states[at]
         leader = after.leader
-        if any(one.elected_at == after.metadata_offset for one in self._history.requests):
+        if any(one.elected_at == after.metadata_offset for one in self._evidence.requests):
             return "recovery"
         elr_on = self.rules(at).elr is not False
         # With the ELR on, a broker that registers in this batch has left ISR and ELR, unless it was shut down cleanly.
@@ -95,13 +95,31 @@ class Leaders:
     def _may_have_registered(self, at: int) -> bool:
         """Whether the winner may have left ISR and ELR by the batch that elected it, and nothing says so."""
         last_known = at > 0 and self._elections.states[at].leader in self._elections.states[at - 1].last_known_elr
-        return last_known and self._history.cluster.broker_events is None and self.rules(at).elr is not False
+        return last_known and self._evidence.cluster.broker_events is None and self.rules(at).elr is not False
 
     def rules(self, at: int) -> InForce:
         """Return the rules in force when the record of a state was written."""
-        offset = self._elections.states[at].metadata_offset
-        found = [one for one in self._history.rules if one.metadata_offset < offset]
-        return found[-1] if found else self._history.rules[0]
+        return self.rules_before(self._elections.states[at].metadata_offset)
+
+    def rules_before(self, metadata_offset: int) -> InForce:
+        """Return the rules in force before a record of the metadata log."""
+        at = bisect_left(self._evidence.rules, metadata_offset, key=lambda one: one.metadata_offset)
+        return self._evidence.rules[max(0, at - 1)]
+
+    def by_name_before(self, at: int, since: int) -> int | None:
+        """Return the last election behind `since` that put the winner of `at` into the ISR, as its only member."""
+        states = self._elections.states
+        for one in range(at - 1, since, -1):
+            before, after = states[one - 1], states[one]
+            by_name = after.recovering and after.isr == (after.leader,) and after.leader not in before.isr
+            if (
+                by_name
+                and self._elections.is_election(one)
+                and not self._elections.gap[one]
+                and after.leader == states[at].leader
+            ):
+                return one
+        return None
 
     def joins(self, at: int) -> frozenset[int]:
         """Return the followers that entered the ISR by the record of a state, by their own request."""
@@ -115,8 +133,8 @@ class Leaders:
 
     def is_unclean_allowed(self, at: int) -> bool | None:
         """Whether the controller may elect uncleanly here, by config or by request; None: not known."""
-        at_ns, slack, cluster = self._elections.states[at].at_ns, self._liveness.slack, self._history.cluster
-        asked = (one for one in self._history.requests if one.elected_at is None)
+        at_ns, slack, cluster = self._elections.states[at].at_ns, self._liveness.slack, self._evidence.cluster
+        asked = (one for one in self._evidence.requests if one.elected_at is None)
         if any(one.asked_ns - slack <= at_ns <= one.answered_ns + slack for one in asked):
             return True
         allowed = self.rules(at).unclean
@@ -131,4 +149,4 @@ class Leaders:
             unfenced = frozenset() if before.leader < 0 else frozenset(before.isr) - {before.leader}
             if before.leader >= 0 and set(before.elr) - {after.leader}:
                 return None
-        return True if not candidates & unfenced else (False if self._history.cluster.log_whole else None)
+        return True if not candidates & unfenced else (False if self._evidence.cluster.log_whole else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 
-from analysis.causes.history import NEVER, ClusterHistory, Down
+from analysis.causes.evidence import NEVER, ClusterEvidence, Down
 from ebbtide.record.rows import BrokerEvent, PartitionState
 
 LEARNS_NS = 500_000_000
@@ -21,9 +21,8 @@ _ONE_BATCH_NS = 2_000_000
 class Liveness:
     """What is known of each broker's process. Two clocks may differ by the slack of the cluster."""
 
-    def __init__(self, cluster: ClusterHistory) -> None:
-        self.cluster = cluster
-        self.slack = cluster.slack_ns
+    def __init__(self, cluster: ClusterEvidence) -> None:
+        self.cluster, self.slack = cluster, cluster.slack_ns
         self._downs: dict[int, list[Down]] = defaultdict(list)
         for down in cluster.downs:
             self._downs[down.broker].append(down)
@@ -33,9 +32,11 @@ class Liveness:
         self._places = [event.metadata_offset for event in cluster.broker_events or ()]
         self._silences: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
+    # ---- by the steps: dead and silent brokers
+
     def is_dead(self, broker: int, at_ns: int) -> bool:
         """Whether the broker was surely dead at a moment of the metadata log."""
-        return self.cluster.steps_known and any(
+        return any(
             one.proven
             and one.ended.last_ns + self.slack <= at_ns
             and at_ns < min(one.started_ns + _BOOTS_NS, self._back_ns(broker, one)) - self.slack
@@ -47,22 +48,31 @@ class Liveness:
         ended_ns = one.ended.last_ns + self.slack
         return next((event.at_ns for event in self.registrations(broker) if event.at_ns > ended_ns), NEVER)
 
+    def died_by(self, broker: int, state: PartitionState) -> int:
+        """Return the first time at or after a state by which the broker was surely dead, if it led by that state.
+
+        A process that may have ended before the broker registered for that state is not the one that led.
+        """
+        registered = [one.at_ns for one in self.registrations(broker) if one.metadata_offset < state.metadata_offset]
+        since_ns = max(state.at_ns - self.slack, max(registered, default=-NEVER) + self.slack)
+        ends = [one.ended.last_ns for one in self._downs[broker] if one.proven]
+        return min((end for end in ends if end >= since_ns), default=NEVER)
+
     def silences(self, one: int, other: int) -> list[tuple[int, int]]:
         """Return, by the clock of the steps, when surely nothing passed between two ends; overlaps are joined."""
         ends = (min(one, other), max(one, other))
         if ends not in self._silences:
             spans = [
-                (silence.from_ns, silence.until_ns - self.slack)
-                for silence in self.cluster.silences
-                if ends in silence.links
+                (down.ended.last_ns, min(NEVER, down.started_ns + _BOOTS_NS))
+                for down in (*self._downs[one], *self._downs[other])
+                if down.proven
             ]
-            spans += [
-                (silence.from_ns, min(silence.until_ns - self.slack, self._next_end(broker, silence.from_ns)))
-                for silence in self.cluster.silences
-                for broker in silence.brokers.intersection(ends)
-            ]
-            downs = [down for end in ends for down in self._downs[end] if down.proven]
-            spans += [(down.ended.last_ns, min(NEVER, down.started_ns + _BOOTS_NS)) for down in downs]
+            for silence in self.cluster.silences:
+                until_ns = silence.until_ns - self.slack
+                if ends in silence.links:
+                    spans.append((silence.from_ns, until_ns))
+                for broker in silence.brokers.intersection(ends):
+                    spans.append((silence.from_ns, min(until_ns, self._next_end(broker, silence.from_ns))))
             joined: list[tuple[int, int]] = []
             for from_ns, until_ns in sorted(spans):
                 if joined and from_ns <= joined[-1][1]:
@@ -79,48 +89,11 @@ class Liveness:
         """Whether surely nothing passed between two ends from one time of the steps' clock to another."""
         return any(first <= from_ns and until_ns <= last for first, last in self.silences(one, other))
 
-    def has_dead_session(self, broker: int, state: PartitionState) -> bool:
-        """Whether the session that the broker has at a state is that of a process which had surely died before.
-
-        Such a broker never learns that it was elected: its next process has to register first.
-        """
-        if not self.cluster.steps_known:
-            return False
-        at_ns = state.at_ns
-        if self.is_dead(broker, at_ns):
-            return True
-        events = self.registrations(broker)
-        registered = [
-            one.at_ns for one in events if one.metadata_offset < state.metadata_offset or one == self._closes(state)
-        ]
-        return bool(registered) and any(
-            one.proven and one.ended.last_ns + self.slack <= at_ns and one.ended.first_ns > registered[-1] + self.slack
-            for one in self._downs[broker]
-        )
-
-    def registrations(self, broker: int) -> list[BrokerEvent]:
-        """Return the events in which the broker registered."""
-        return [event for event in self._events[broker] if event.event == "registered"]
-
-    def registrations_after(self, broker: int, state: PartitionState) -> list[BrokerEvent]:
-        """Return the events in which the broker registered behind the batch of a state's record."""
-        closing = self._closes(state)
-        events = self.registrations(broker)
-        return [event for event in events if event.metadata_offset > state.metadata_offset and event != closing]
-
-    def died_by(self, broker: int, state: PartitionState) -> int:
-        """Return the first time at or after a state by which the broker was surely dead, if it led by that state.
-
-        A process that may have ended before the broker registered for that state is not the one that led.
-        """
-        registered = [one.at_ns for one in self.registrations(broker) if one.metadata_offset < state.metadata_offset]
-        since_ns = max(registered, default=-NEVER) + self.slack
-        ends = [one.ended.last_ns for one in self._downs[broker] if one.proven]
-        return min((end for end in ends if end >= max(since_ns, state.at_ns - self.slack)), default=NEVER)
+    # ---- hindered brokers
 
     def is_hindered(self, broker: int, from_ns: int, until_ns: int) -> bool:
         """Whether a step, or a starved host, may have kept the broker from learning or acting within these times."""
-        if not self.cluster.steps_known or self._was_silent(broker, from_ns, until_ns):
+        if not self.cluster.steps_known or self._was_unheard(broker, from_ns, until_ns):
             return True
         cut = any(
             broker in one.brokers and one.from_ns - self.slack <= until_ns and one.until_ns + STOPS_NS >= from_ns
@@ -128,7 +101,7 @@ class Liveness:
         )
         return cut or any(self._was_down(broker, one, from_ns, until_ns) for one in self._downs[broker])
 
-    def _was_silent(self, broker: int, from_ns: int, until_ns: int) -> bool:
+    def _was_unheard(self, broker: int, from_ns: int, until_ns: int) -> bool:
         """Whether the broker was about to be fenced, or was fenced, within these times: nobody heard of it."""
         fenced_ns: int | None = None
         for event in self._events[broker]:
@@ -144,11 +117,35 @@ class Liveness:
         """Whether the broker may still have been down, or not back yet: its next process registers first."""
         if one.ended.first_ns - self.slack > until_ns:
             return False
-        if self.cluster.broker_events is None:
-            # Nothing says when it was back.
+        # Without the events of brokers, nothing says when it was back.
+        return self.cluster.broker_events is None or not self._back_ns(broker, one) <= from_ns
+
+    # ---- by the metadata log: sessions
+
+    def registrations(self, broker: int) -> list[BrokerEvent]:
+        """Return the events in which the broker registered."""
+        return [event for event in self._events[broker] if event.event == "registered"]
+
+    def registrations_around(self, broker: int, state: PartitionState) -> tuple[list[BrokerEvent], list[BrokerEvent]]:
+        """Return the broker's registrations up to the batch of a state's record, and those behind it."""
+        closing, events = self._closes(state), self.registrations(broker)
+        before = [one for one in events if one.metadata_offset < state.metadata_offset or one == closing]
+        return before, events[len(before) :]
+
+    def has_dead_session(self, broker: int, state: PartitionState) -> bool:
+        """Whether the session that the broker has at a state is that of a process which had surely died before.
+
+        Such a broker never learns that it was elected: its next process has to register first.
+        """
+        if self.is_dead(broker, state.at_ns):
             return True
-        surely_ended_ns = one.ended.last_ns + self.slack
-        return not any(surely_ended_ns < event.at_ns <= from_ns for event in self.registrations(broker))
+        before, _ = self.registrations_around(broker, state)
+        return bool(before) and any(
+            one.proven
+            and one.ended.last_ns + self.slack <= state.at_ns
+            and one.ended.first_ns > before[-1].at_ns + self.slack
+            for one in self._downs[broker]
+        )
 
     def registers_with(self, broker: int, state: PartitionState) -> bool:
         """Whether the broker registered in the batch of this state's record."""

@@ -1,19 +1,16 @@
-"""One partition with all that is known of it, and the question that the worlds answer about one of its records."""
+"""One partition with all that is known of it, and the question that the histories answer about one of its records."""
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import msgspec
-import numpy as np
 
 from analysis.causes.elections import Elections
 from analysis.causes.epochs import LeaderEpochs
-from analysis.causes.history import NEVER, DiskLoss, History, Ints
+from analysis.causes.evidence import NEVER, DiskLoss, PartitionEvidence
 from analysis.causes.leaders import Leaders
-from analysis.causes.liveness import LEARNS_NS, Liveness
+from analysis.causes.liveness import Liveness
 from analysis.causes.moments import moments_of
-from analysis.causes.writers import Writers
+from analysis.causes.writers import may_have_written
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,29 +42,23 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.committed) or self.acks_all or self.read_ns < NEVER
 
 
-class EvidentPartition:
-    """A partition's history with what follows from it for every record alike."""
+class Partition:
+    """The evidence on a partition, with what follows from it for every record alike."""
 
-    def __init__(self, history: History) -> None:
-        self.history = history
-        self.elections = Elections(history.states, torn=history.cluster.log_torn)
-        self.liveness = Liveness(history.cluster)
-        self.epochs = LeaderEpochs(history, self.elections)
-        self.leaders, self.writers = self._leaders_and_writers()
-        # What only one leader can have appended shows more of that leader's epoch, unless a gap hides another one.
-        while not self.elections.has_gaps and self.epochs.learn(self.writers.only_epoch, self.writers.only_leadership):
-            self.leaders, self.writers = self._leaders_and_writers()
-        self.moments = moments_of(history, self.elections, self.liveness)
-        self._caught_up: dict[tuple[int, int, int], int] = {}
-
-    @cached_property
-    def lost(self) -> Ints:
-        """The indexes of the sends whose value the final log lacks."""
-        return np.flatnonzero(self.epochs.is_lost)
-
-    def _leaders_and_writers(self) -> tuple[Leaders, Writers]:
-        leaders = Leaders(self.history, self.elections, self.liveness, self.epochs)
-        return leaders, Writers(self.history, self.epochs, leaders, self.liveness)
+    def __init__(self, evidence: PartitionEvidence) -> None:
+        self.evidence = evidence
+        self.elections = Elections(evidence.states, torn=evidence.cluster.log_torn)
+        self.liveness = Liveness(evidence.cluster)
+        self.epochs = LeaderEpochs(evidence, self.elections)
+        is_new = True
+        while is_new:
+            self.leaders = Leaders(evidence, self.elections, self.liveness, self.epochs)
+            self.may_have_written = may_have_written(evidence, self.epochs, self.leaders, self.liveness)
+            # What only one leader can have appended shows more of that leader's epoch, unless a gap hides another one.
+            is_new = not self.elections.has_gaps and self.epochs.learn(self.may_have_written)
+        self.lost = self.epochs.lost
+        self.moments = moments_of(evidence, self.elections, self.liveness)
+        self._reached: dict[tuple[int, int, int], int] = {}
 
     def caught_up_to(self, latest: int, at: int, broker: int, until_ns: int) -> int:
         """Return up to which offset a follower's log surely equals that of the leader of election `at`; -1: none.
@@ -79,9 +70,9 @@ class EvidentPartition:
         while joined > at and broker in self.elections.states[joined - 1].isr:
             joined -= 1
         disks = [
-            disk.gone.last_ns
-            for disk in self.history.disks
-            if disk.broker == broker and disk.gone.first_ns <= until_ns + self.liveness.slack
+            disk.within.last_ns
+            for disk in self.evidence.disks
+            if disk.broker == broker and disk.within.first_ns <= until_ns + self.liveness.slack
         ]
         own = self.elections.states[joined].at_ns
         since_ns = max(disks, default=own) if joined == at else max([own, *disks])
@@ -90,12 +81,12 @@ class EvidentPartition:
     def reached(self, at: int, since_ns: int, until_ns: int) -> int:
         """Return the last offset of an epoch that was sent after one time and committed by another; -1: none."""
         key = (at, since_ns, until_ns)
-        if key not in self._caught_up:
-            sent, offset, by = self.epochs.of[at].fresh
+        if key not in self._reached:
+            sent, offset, by = self.epochs.of[at].confirmed
             slack = self.liveness.slack
             fits = offset[(sent > since_ns + slack) & (by + slack <= until_ns)]
-            self._caught_up[key] = int(fits.max(initial=-1))
-        return self._caught_up[key]
+            self._reached[key] = int(fits.max(initial=-1))
+        return self._reached[key]
 
     def losses_since_request(self, broker: int, at: int) -> tuple[DiskLoss, ...]:
         """Return the disk losses between a broker's request to enter the ISR and the state by which it entered.
@@ -106,12 +97,12 @@ class EvidentPartition:
         state = self.elections.states[at]
         if not self.liveness.has_dead_session(broker, state):
             return ()
-        registered = [one.at_ns for one in self.liveness.registrations(broker) if one.at_ns <= state.at_ns]
-        since_ns = max(registered, default=0)
+        registered, _ = self.liveness.registrations_around(broker, state)
+        since_ns = registered[-1].at_ns if registered else 0
         return tuple(
             disk
-            for disk in self.history.disks
-            if disk.broker == broker and since_ns <= disk.gone.first_ns and disk.gone.last_ns < state.at_ns
+            for disk in self.evidence.disks
+            if disk.broker == broker and since_ns <= disk.within.first_ns and disk.within.last_ns < state.at_ns
         )
 
     def may_be_stale(self, broker: int, leader: int, at: int) -> bool:
@@ -122,9 +113,11 @@ class EvidentPartition:
         if self.leaders.rules(at).kip_903:
             return False
         joined, began = self.elections.states[at].at_ns, self.elections.began_ns[leader]
-        return not self.history.cluster.steps_known or any(
-            disk.broker == broker and disk.gone.first_ns < joined and disk.gone.last_ns + self.liveness.slack >= began
-            for disk in self.history.disks
+        return not self.evidence.cluster.steps_known or any(
+            disk.broker == broker
+            and disk.within.first_ns < joined
+            and disk.within.last_ns + self.liveness.slack >= began
+            for disk in self.evidence.disks
         )
 
     def elr_when_registered(self, at: int) -> bool | None:
@@ -133,18 +126,12 @@ class EvidentPartition:
         With the ELR on, a broker that registers after an unclean shutdown leaves the ISR by that.
         """
         state = self.elections.states[at]
-        registered = [
-            event.metadata_offset
-            for event in self.liveness.registrations(state.leader)
-            if event.metadata_offset < state.metadata_offset
-        ]
-        offset = registered[-1] if registered else state.metadata_offset
-        rules = self.history.rules
-        return ([one for one in rules if one.metadata_offset <= offset] or [rules[0]])[-1].elr
+        registered, _ = self.liveness.registrations_around(state.leader, state)
+        return self.leaders.rules_before((registered[-1] if registered else state).metadata_offset + 1).elr
 
     def min_isr_range(self, asked: Question) -> tuple[int | None, int | None]:
         """Return the lowest and the highest min ISR that may have held when the record was committed."""
-        slack, rules = self.liveness.slack, self.history.rules
+        slack, rules = self.liveness.slack, self.evidence.rules
         sent_ns = asked.sent_ns - slack
         by_ns = min(asked.done_ns if asked.acks_all else NEVER, asked.read_ns) + slack
         before = [one for one in rules if one.at_ns <= sent_ns][-1:] or rules[:1]
@@ -152,41 +139,3 @@ class EvidentPartition:
         levels = [one.min_isr for one in (*before, *within)]
         known = [one for one in levels if one is not None]
         return (None, None) if len(known) < len(levels) or not known else (min(known), max(known))
-
-    @cached_property
-    def offset_cuts(self) -> list[int]:
-        """The offsets at which an answer may change: ends of logs, starts of epochs, HWs, and what was committed."""
-        found = {end for disk in self.history.disks if disk.ends for end in (disk.ends.before, disk.ends.after)}
-        times = np.unique([moment.at_ns - self.liveness.slack for moment in self.moments])
-        for at, evidence in self.epochs.of.items():
-            found |= {evidence.start_max, evidence.hw_max, evidence.read_max + 1}
-            places = np.searchsorted(times, np.asarray([*evidence.committed.times, NEVER]), side="left")
-            found |= {evidence.committed.offsets[one] + 1 for one in np.flatnonzero(np.diff(places)).tolist()}
-            found |= self._ends_of_caught_up(at)
-        return sorted(found)
-
-    def _ends_of_caught_up(self, at: int) -> set[int]:
-        """Return every offset that `caught_up_to` may return for an election."""
-        began, ends_ns = self.elections.states[at].at_ns, self.elections.end_ns[at]
-        if not len(self.epochs.of[at].fresh[0]):
-            return set()
-        times = [one.at_ns for one in self.moments]
-        untils = {time for time in times if time <= ends_ns}
-        sinces = {disk.gone.last_ns for disk in self.history.disks} | {
-            state.at_ns for state in self.elections.states[at:] if state.at_ns <= ends_ns
-        }
-        return {
-            self.reached(at, since, until) for since in sinces for until in untils if began <= until and since <= until
-        }
-
-    @cached_property
-    def time_cuts(self) -> list[int]:
-        """The times at which an answer may change; two clocks may differ by the slack."""
-        times = {one.at_ns for one in self.moments} | {state.at_ns for state in self.elections.states}
-        times |= {disk.gone.last_ns for disk in self.history.disks} | {rule.at_ns for rule in self.history.rules}
-        brokers = self.elections.brokers
-        pairs = ((one, other) for one in brokers for other in brokers if one < other)
-        times |= {first for pair in pairs for first, _ in self.liveness.silences(*pair)}
-        times |= {state.at_ns + LEARNS_NS for state in self.elections.states}
-        slack = self.liveness.slack
-        return sorted({time + shift for time in times for shift in (-slack, 0, slack)})

@@ -6,18 +6,18 @@ with the ranges between cuts, and not with the records.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 
 from analysis.causes.answer import CauseAnswer, answer
-from analysis.causes.history import Ints, column
-from analysis.causes.partition import EvidentPartition, Question
-from analysis.causes.writers import Flags
+from analysis.causes.evidence import NEVER, Ints, column
+from analysis.causes.liveness import LEARNS_NS
+from analysis.causes.partition import Partition, Question
 
 
 def answers_of_sends(
-    partition: EvidentPartition, lost: Ints, *, committed: bool | None = None
+    partition: Partition, lost: Ints, *, committed: bool | None = None
 ) -> tuple[list[CauseAnswer], Ints]:
     """Return the distinct answers for these sends, and for each send the index of its answer.
 
@@ -28,26 +28,23 @@ def answers_of_sends(
 
 
 def questions_of_sends(
-    partition: EvidentPartition, lost: Ints, *, committed: bool | None = None
+    partition: Partition, lost: Ints, *, committed: bool | None = None
 ) -> tuple[list[Question], Ints]:
     """Return one question for all sends that share their fate, and for each send the index of its question."""
-    sends, epochs = partition.history.sends, partition.epochs
+    sends, epochs = partition.evidence.sends, partition.epochs
     if not len(lost):
         return [], column()
     offset, sent, done = sends.offset[lost], sends.sent_ns[lost], sends.done_ns[lost]
     epoch, read, all_acks = epochs.send_epoch[lost], epochs.send_read_ns[lost], sends.acks[lost] == -1
-    writers = partition.writers.may_have_written[lost]
-    offset_cuts, time_cuts = column(partition.offset_cuts), column(partition.time_cuts)
-    keys = np.column_stack(
-        (
-            np.searchsorted(offset_cuts, offset, side="right"),
-            *(_rank(time_cuts, times) for times in (sent, done, read)),
-            all_acks,
-            epoch,
-            *_packed(writers),
-        )
-    )
-    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    writers = partition.may_have_written[lost]
+    time_cuts = _time_cuts(partition)
+    # A time on a cut has a place of its own.
+    places = [
+        np.searchsorted(time_cuts, at) + np.searchsorted(time_cuts, at, side="right") for at in (sent, done, read)
+    ]
+    offset_place = np.searchsorted(_offset_cuts(partition), offset, side="right")
+    keys = np.column_stack((offset_place, *places, all_acks, epoch, np.packbits(writers, axis=1)))
+    _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     found = [
         Question(
             offset=int(offset[at]),
@@ -61,15 +58,40 @@ def questions_of_sends(
         )
         for at in first.tolist()
     ]
-    return found, column(inverse).reshape(-1)
+    return found, column(which).reshape(-1)
 
 
-def _rank(cuts: Ints, times: Ints) -> Ints:
-    """Return where times lie between cuts; a time on a cut has a place of its own."""
-    return np.searchsorted(cuts, times, side="left") + np.searchsorted(cuts, times, side="right")
+def offset_cuts(partition: Partition) -> list[int]:
+    """Return the offsets at which an answer may change: ends of logs, starts of epochs, HWs, what was committed."""
+    found = {end for disk in partition.evidence.disks if disk.ends for end in (disk.ends.before, disk.ends.after)}
+    times = np.unique([moment.at_ns - partition.liveness.slack for moment in partition.moments])
+    for at, evidence in partition.epochs.of.items():
+        found |= {evidence.start_max, evidence.hw_max, evidence.read_max + 1}
+        places = np.searchsorted(times, column([*evidence.committed.times, NEVER]))
+        found |= {evidence.committed.offsets[one] + 1 for one in np.flatnonzero(np.diff(places)).tolist()}
+        found |= _ends_of_catching_up(partition, at) if len(evidence.confirmed[0]) else set()
+    return sorted(found)
 
 
-def _packed(writers: Flags) -> Sequence[Ints]:
-    """Return the flags of each row as few integers."""
-    columns = [writers[:, start : start + 62] for start in range(0, writers.shape[1], 62)]
-    return [one.astype(np.int64) @ (column(1) << np.arange(one.shape[1], dtype=np.int64)) for one in columns]
+def _offset_cuts(partition: Partition) -> Ints:
+    return column(offset_cuts(partition))
+
+
+def _ends_of_catching_up(partition: Partition, at: int) -> set[int]:
+    """Return every offset that `Partition.caught_up_to` may return for an election."""
+    began, ends_ns = partition.elections.states[at].at_ns, partition.elections.end_ns[at]
+    untils = {one.at_ns for one in partition.moments if began <= one.at_ns <= ends_ns}
+    sinces = {disk.within.last_ns for disk in partition.evidence.disks}
+    sinces |= {state.at_ns for state in partition.elections.states[at:] if state.at_ns <= ends_ns}
+    return {partition.reached(at, since, until) for since in sinces for until in untils if since <= until}
+
+
+def _time_cuts(partition: Partition) -> Ints:
+    """Return the times at which an answer may change; two clocks may differ by the slack."""
+    evidence, liveness = partition.evidence, partition.liveness
+    states = [state.at_ns for state in evidence.states]
+    times = {one.at_ns for one in partition.moments} | {*states, *(at_ns + LEARNS_NS for at_ns in states)}
+    times |= {disk.within.last_ns for disk in evidence.disks} | {rule.at_ns for rule in evidence.rules}
+    pairs = combinations(partition.elections.brokers, 2)
+    times |= {first for pair in pairs for first, _ in liveness.silences(*pair)}
+    return column(sorted({time + shift for time in times for shift in (-liveness.slack, 0, liveness.slack)}))

@@ -12,9 +12,8 @@ from analysis.causes.intervals import (
     CONTRADICTED,
     DISK_TOOK_IT,
     JOINED_WITHOUT_IT,
-    NEVER_HAD_IT,
+    LACKS_IT,
     STATES,
-    TRUNCATED_IT,
     UNRECORDED_LOSS,
 )
 from ebbtide.record.verdict import Cause
@@ -42,37 +41,16 @@ class PermissionRow(NamedTuple):
     reasons: int
 
 
+_ANY_LOSS = LACKS_IT & ~CONTRADICTED
+_RECORDED_LOSS = _ANY_LOSS & ~UNRECORDED_LOSS
+_ALLOWED: tuple[Condition, ...] = ("unclean election allowed", "no live candidate passed over")
+
 TABLE = (
-    PermissionRow(
-        "uncommitted-at-failover",
-        "any",
-        ("never committed",),
-        DISK_TOOK_IT | NEVER_HAD_IT | TRUNCATED_IT | JOINED_WITHOUT_IT | UNRECORDED_LOSS | CONTRADICTED,
-    ),
-    PermissionRow(
-        "unclean-recovery",
-        "recovery",
-        (),
-        DISK_TOOK_IT | NEVER_HAD_IT | TRUNCATED_IT | JOINED_WITHOUT_IT | UNRECORDED_LOSS,
-    ),
-    PermissionRow(
-        "last-known-leader",
-        "last-known-leader",
-        ("beyond the tolerance of KIP-966",),
-        DISK_TOOK_IT | NEVER_HAD_IT | TRUNCATED_IT | JOINED_WITHOUT_IT,
-    ),
-    PermissionRow(
-        "unexplained",
-        "last-known-leader",
-        ("within the tolerance of KIP-966",),
-        DISK_TOOK_IT | NEVER_HAD_IT | TRUNCATED_IT | JOINED_WITHOUT_IT,
-    ),
-    PermissionRow(
-        "unclean-election",
-        "unclean",
-        ("unclean election allowed", "no live candidate passed over"),
-        DISK_TOOK_IT | NEVER_HAD_IT | TRUNCATED_IT | JOINED_WITHOUT_IT | UNRECORDED_LOSS,
-    ),
+    PermissionRow("uncommitted-at-failover", "any", ("never committed",), LACKS_IT),
+    PermissionRow("unclean-recovery", "recovery", (), _ANY_LOSS),
+    PermissionRow("last-known-leader", "last-known-leader", ("beyond the tolerance of KIP-966",), _RECORDED_LOSS),
+    PermissionRow("unexplained", "last-known-leader", ("within the tolerance of KIP-966",), _RECORDED_LOSS),
+    PermissionRow("unclean-election", "unclean", _ALLOWED, _ANY_LOSS),
     PermissionRow("stale-isr-join", "clean", ("broker epochs not compared",), JOINED_WITHOUT_IT),
     PermissionRow("beyond-tolerance", "any", ("every replica's disk took it",), DISK_TOOK_IT),
     PermissionRow("last-replica-standing", "clean", ("the only ISR member", "no ELR"), DISK_TOOK_IT),
@@ -112,6 +90,11 @@ class Permits(NamedTuple):
     def __bool__(self) -> bool:
         """Whether the protocol may allow it."""
         return bool(self.causes or self.needs)
+
+    @property
+    def may_excuse(self) -> bool:
+        """Whether the protocol may allow it without breaking what KIP-966 promises."""
+        return bool(self) and "unexplained" not in self.causes
 
 
 def permits(kind: Kind, reasons: int, facts: Mapping[Condition, bool | None]) -> Permits:

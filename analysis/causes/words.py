@@ -1,12 +1,12 @@
-"""Says in sentences what the worlds of a record agree on."""
+"""Says in sentences what the histories of a record agree on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analysis.causes.answer import CauseAnswer, Trail
+from analysis.causes.answer import CauseAnswer, LossHistory
 from analysis.causes.intervals import states_in
-from analysis.causes.partition import EvidentPartition
+from analysis.causes.partition import Partition
 from analysis.causes.table import Kind
 from ebbtide.record.verdict import Cause
 
@@ -24,53 +24,49 @@ _WHY: Mapping[Cause, str] = {
     "stale-isr-join": "its metadata.version is before KIP-903",
     "beyond-tolerance": "the disk of every replica took the record",
     "last-replica-standing": "it was the only member of the ISR, and there was no ELR",
-    "unexplained": "the protocol does not allow that",
+    "unexplained": "fewer than min ISR disks took the record, which KIP-966 promises to survive",
 }
-_WITHIN_TOLERANCE = "fewer than min ISR disks took the record, which KIP-966 promises to survive"
+_FORBIDDEN = "the protocol does not allow that"
 
 
-def sentence(partition: EvidentPartition, found: CauseAnswer) -> str:
+def sentence(partition: Partition, found: CauseAnswer) -> str:
     """Return what a verdict says of an answer."""
     if found.cause is None:
-        roads = sorted({_road(partition, one) for one in found.trails if one.causes})
+        roads = sorted({_road(partition, one) for one in found.histories if one.permits.causes})
         return f"{found.why} (possible: {'; or '.join(roads)})" if roads else found.why
-    fitting = [one for one in found.trails if found.cause == "unexplained" or found.cause in one.causes]
-    if not fitting:
+    if not found.histories:
         return found.why or _WHY[found.cause]
-    roads = list(dict.fromkeys(_road(partition, one) for one in fitting))
-    return f"{'; or '.join(roads)}; {_why(found.cause, fitting[0])}"
+    roads = list(dict.fromkeys(_road(partition, one) for one in found.histories))
+    why = _WHY[found.cause] if found.histories[0].permits else _FORBIDDEN
+    return f"{'; or '.join(roads)}; {why}"
 
 
-def ways(partition: EvidentPartition, found: CauseAnswer) -> list[str]:
-    """Return each way in which the record may have got lost, from its append to the table that allows it or not."""
-    return list(dict.fromkeys(_way(partition, one) for one in found.trails))
+def tell(partition: Partition, found: CauseAnswer) -> list[str]:
+    """Return each history in a sentence, from the append to the row of the table that allows it or not."""
+    return list(dict.fromkeys(_tell(partition, one) for one in found.histories))
 
 
-def _way(partition: EvidentPartition, trail: Trail) -> str:
+def _tell(partition: Partition, one: LossHistory) -> str:
     states = partition.elections.states
-    append, last = states[trail.writer], states[trail.holder]
+    append, last = states[one.writer], states[one.holder]
     text = f"broker {append.leader} appended it under leader epoch {append.leader_epoch}; "
-    if trail.holder != trail.writer:
+    if one.holder != one.writer:
         text += f"the last leader with it was broker {last.leader} (leader epoch {last.leader_epoch}); "
-    text += _road(partition, trail)
-    if trail.guilty is not None:
-        text += f" (leader epoch {states[trail.guilty].leader_epoch})"
-    if trail.is_forbidden:
-        return f"{text}; {_WHY['unexplained']}"
-    allowed = [f"{one}: {_why(one, trail)}" for one in trail.causes]
-    return "; ".join([text, *allowed, *(f"not known: {need}" for need in trail.needs)])
+    text += _road(partition, one)
+    if one.guilty is not None:
+        text += f" (leader epoch {states[one.guilty].leader_epoch})"
+    if not one.permits:
+        return f"{text}; {_FORBIDDEN}"
+    allowed = [f"{cause}: {_WHY[cause]}" for cause in sorted(one.permits.causes)]
+    return "; ".join([text, *allowed, *(f"not known: {need}" for need in sorted(one.permits.needs))])
 
 
-def _why(cause: Cause, trail: Trail) -> str:
-    return _WITHIN_TOLERANCE if cause == "unexplained" and not trail.is_forbidden else _WHY[cause]
-
-
-def _road(partition: EvidentPartition, trail: Trail) -> str:
-    reasons = " or ".join(states_in(trail.reasons))
-    if trail.guilty is None:
+def _road(partition: Partition, one: LossHistory) -> str:
+    reasons = " or ".join(states_in(one.guilt.reasons))
+    if one.guilty is None:
         return f"some leader {reasons}" if reasons else "an election that is missing"
-    after, kind = partition.elections.states[trail.guilty], partition.leaders.kind[trail.guilty]
+    after, kind = partition.elections.states[one.guilty], partition.leaders.kind[one.guilty]
     if kind == "clean":
-        is_member = after.leader in partition.elections.states[trail.guilty - 1].isr
+        is_member = after.leader in partition.elections.states[one.guilty - 1].isr
         return f"broker {after.leader} was elected from the {'ISR' if is_member else 'ELR'} and {reasons}"
     return f"broker {after.leader} {_ROADS[kind]} and {reasons}"

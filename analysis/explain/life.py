@@ -55,7 +55,7 @@ def explain(record: Record, subject: Subject) -> Life:
     brokers = sorted({broker for state in states for broker in state.replicas}) or list(manifest.topology.brokers)
     evident = EvidentRecord(record)
     partition = evident.partition(subject.at.topic, subject.at.partition)
-    places = replica_places(record, subject, brokers, partition.history.replicas, manifest.raw_omitted)
+    places = replica_places(record, subject, brokers, partition.evidence.replicas, manifest.raw_omitted)
     anomalies = anomalies_of(record, subject.value)
     reads = list(find_rows(record, "polls", value=subject.value))
     final_reads = [row for row in reads if row.values["consumer"] == manifest.final_consumer]

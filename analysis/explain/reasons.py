@@ -8,10 +8,11 @@ from typing import Any, Literal
 import msgspec
 
 from analysis.causes.from_record import EvidentRecord
+from analysis.causes.words import tell
 from analysis.explain.replica_places import ReplicaPlace
 from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow
-from analysis.judge.causes.attribution import LossHistories, attribute_loss, histories_of_loss
+from analysis.judge.causes.attribution import attribute_loss
 from analysis.judge.history.evidence import Attribution
 from analysis.reconcile.model import LostRange
 from analysis.record.elections import ElectionEvent, elections_of
@@ -42,9 +43,9 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a record.
 
     `headline` is one sentence. `final_reads` are its rows in the final read. `loss` is the group of
-    verdict.json that it belongs to, if it is lost, and `attribution` the cause and election. `histories` says
-    how it may have got lost.
-    `unknown` has sentences.
+    verdict.json that it belongs to, if it is lost, and `attribution` the cause and election. `histories` are those in
+    which it got lost, a sentence each. `holder` is the metadata offset of the election whose leader was the last one
+    with it, if all histories agree. `unknown` has sentences.
     """
 
     name: Name
@@ -54,7 +55,8 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, Any] = {}
     loss: Loss | None = None
     attribution: Attribution | None = None
-    histories: LossHistories = LossHistories()
+    histories: tuple[str, ...] = ()
+    holder: int | None = None
     unknown: tuple[str, ...] = ()
 
 
@@ -120,7 +122,9 @@ def _answer(sent: Mapping[str, Any]) -> str:
 def _lost_fate(evident: EvidentRecord, verdict: Verdict, subject: Subject, row: TableRow, who: str) -> Fate:
     details = decode_json(row.values["details"].encode(), dict[str, Any])
     lost = _lost_range(subject, details)
-    found = attribute_loss(evident, lost)[0].attribution
+    part = attribute_loss(evident, lost)[0]
+    found, partition = part.attribution, evident.partition(*subject.at)
+    holders = {one.holder for one in part.answer.histories}
     same = [
         loss
         for loss in verdict.losses
@@ -141,7 +145,8 @@ def _lost_fate(evident: EvidentRecord, verdict: Verdict, subject: Subject, row: 
         details=details,
         loss=loss,
         attribution=None if loss is None else found,
-        histories=histories_of_loss(evident, lost),
+        histories=tuple(tell(partition, part.answer)),
+        holder=partition.elections.states[holders.pop()].metadata_offset if len(holders) == 1 else None,
         unknown=(f"the cause of the loss: {found.why}",) if loss is None else (),
     )
 
@@ -310,7 +315,7 @@ def _elections(evident: EvidentRecord, subject: Subject, fate: Fate, places: Seq
     for one in _elections_since(evident.record, subject):
         is_guilty = guilty is not None and one.after.metadata_offset == guilty.after.metadata_offset
         is_lost = is_lost or is_guilty
-        is_holder = one.after.metadata_offset == fate.histories.holder
+        is_holder = one.after.metadata_offset == fate.holder
         finding = _election_finding(evident, subject, one, is_guilty, is_lost, is_holder, at_end.get(one.leader))
         found.append(
             Reason(
@@ -386,13 +391,12 @@ def _had(evident: EvidentRecord, subject: Subject, election: ElectionEvent) -> b
 
 
 def _histories(fate: Fate) -> list[Reason]:
-    """Say in which ways the record may have got lost, as the metadata log, the steps and the logs allow."""
+    """Tell the histories that fit the evidence and in which the record got lost."""
     place = "partitions.parquet, steps.jsonl, replicas/ and watermarks/"
-    ways = fate.histories.ways
-    if len(ways) == 1:
-        return [Reason(text=f"How it got lost: {ways[0]}.", place=place)]
-    shown = [Reason(text=f"A history that fits: {one}.", place=place) for one in ways[:_HISTORIES_MAX]]
-    more = len(ways) - len(shown)
+    if len(fate.histories) == 1:
+        return [Reason(text=f"How it got lost: {fate.histories[0]}.", place=place)]
+    shown = [Reason(text=f"A history that fits: {one}.", place=place) for one in fate.histories[:_HISTORIES_MAX]]
+    more = len(fate.histories) - len(shown)
     return (
         [*shown, Reason(text=f"And {plural(more, 'more history', 'more histories')} fit.", place=place)]
         if more

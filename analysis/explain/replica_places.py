@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from analysis.causes.history import ReadRows
+from analysis.causes.evidence import ReadRows
 from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow, find_rows
 from analysis.record.record import Record

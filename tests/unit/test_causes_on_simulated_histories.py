@@ -1,4 +1,4 @@
-"""The causes by intervals and worlds are held against simulated histories whose truth is known."""
+"""The causes by intervals and histories are held against simulated histories whose truth is known."""
 
 from __future__ import annotations
 

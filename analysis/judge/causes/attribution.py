@@ -5,33 +5,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from analysis.causes.answer import CauseAnswer, answer
+from analysis.causes.evidence import NEVER, Ints
 from analysis.causes.from_record import EvidentRecord
-from analysis.causes.history import NEVER, Ints
 from analysis.causes.intervals import CONTRADICTED
-from analysis.causes.partition import EvidentPartition, Question
+from analysis.causes.partition import Partition, Question
 from analysis.causes.ranges import answers_of_sends, questions_of_sends
 from analysis.causes.table import NEEDS
-from analysis.causes.words import sentence, ways
+from analysis.causes.words import sentence
 from analysis.judge.causes.lost_offsets import values_of
 from analysis.judge.history.evidence import Attribution, LostOffset
 from analysis.judge.history.log_lines import truncations
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS
+from ebbtide.record.verdict import Cause
 
 if TYPE_CHECKING:
-    from analysis.reconcile.model import HwRegression, LostRange, VanishedRange
+    from analysis.reconcile.model import HwRegression, LostRange
 
 
 class LostPart(msgspec.Struct, frozen=True, kw_only=True):
     """Records of a lost range that have one cause and one election.
 
-    `first_done_ns` is when the first of them was acked; None: not known.
+    `first_done_ns` is when the first of them was acked; None: not known. `answer` is that of the first of them.
     """
 
     first_offset: int
@@ -39,64 +41,39 @@ class LostPart(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     attribution: Attribution
     first_done_ns: int | None = None
+    answer: CauseAnswer = CauseAnswer(None, None, "")
 
 
 def attribute_loss(evident: EvidentRecord, lost: LostRange) -> list[LostPart]:
     """Return the parts of a lost range, each with its cause and election."""
     partition, sends = _lost_sends(evident, lost)
-    if not partition.history.states:
+    is_committed = lost.committed or lost.acks == -1
+    if not partition.evidence.states:
         why = f"the metadata timeline of {lost.topic}-{lost.partition} is missing (partitions.parquet)"
-        found = Attribution(cause=None if _is_committed(lost) else "uncommitted-at-failover", election=None, why=why)
-        return [_whole(lost, found)]
+        cause: Cause | None = None if is_committed else "uncommitted-at-failover"
+        return [_whole(lost, Attribution(cause=cause, election=None, why=why))]
     if len(sends) != lost.count:
         why = f"the record has {len(sends)} of the {lost.count} sends that are lost"
-        return [_whole(lost, Attribution(cause=None, election=None, why=why))]
-    answers, which = answers_of_sends(partition, sends, committed=_is_committed(lost))
-    parts: dict[Attribution, list[int]] = {}
-    offsets = partition.history.sends.offset[sends]
-    attributions = [
-        _attribution(evident, partition, one, int(offsets[which == at].min())) for at, one in enumerate(answers)
-    ]
-    for send, at in zip(sends.tolist(), which.tolist(), strict=True):
-        parts.setdefault(attributions[at], []).append(send)
-    table = partition.history.sends
+        return [_whole(lost, unknown(why))]
+    answers, which = answers_of_sends(partition, sends, committed=is_committed)
+    table = partition.evidence.sends
+    parts: dict[Attribution, tuple[CauseAnswer, list[Ints]]] = {}
+    for at, found in enumerate(answers):
+        members = sends[which == at]
+        attribution = _attribution(evident, partition, found, int(table.offset[members].min()))
+        parts.setdefault(attribution, (found, []))[1].append(members)
     return [
         LostPart(
             first_offset=int(table.offset[members].min()),
             last_offset=int(table.offset[members].max()),
             count=len(members),
-            attribution=found,
+            attribution=attribution,
             first_done_ns=int(np.minimum(table.done_ns[members], lost.last_done_ns).min()),
+            answer=found,
         )
-        for found, members in parts.items()
+        for attribution, (found, groups) in parts.items()
+        for members in [np.concatenate(groups)]
     ]
-
-
-class LossHistories(NamedTuple):
-    """The ways in which a record may have got lost, each in a sentence.
-
-    `holder`: the metadata offset of the election whose leader was the last one with the record, if all agree.
-    """
-
-    ways: tuple[str, ...] = ()
-    holder: int | None = None
-
-
-def histories_of_loss(evident: EvidentRecord, lost: LostRange) -> LossHistories:
-    """Return how a range of records that share their fate may have got lost."""
-    partition, sends = _lost_sends(evident, lost)
-    if len(sends) != lost.count:
-        return LossHistories()
-    answers, _ = answers_of_sends(partition, sends, committed=_is_committed(lost))
-    holders = {trail.holder for one in answers for trail in one.trails}
-    return LossHistories(
-        ways=tuple(way for one in answers for way in ways(partition, one)),
-        holder=partition.elections.states[holders.pop()].metadata_offset if len(holders) == 1 else None,
-    )
-
-
-def _is_committed(lost: LostRange) -> bool:
-    return lost.committed or lost.acks == -1
 
 
 def _whole(lost: LostRange, found: Attribution) -> LostPart:
@@ -109,10 +86,10 @@ def _whole(lost: LostRange, found: Attribution) -> LostPart:
     )
 
 
-def _lost_sends(evident: EvidentRecord, lost: LostRange) -> tuple[EvidentPartition, Ints]:
+def _lost_sends(evident: EvidentRecord, lost: LostRange) -> tuple[Partition, Ints]:
     """Return the sends of a lost range: those that the final log lacks, by their values where that is not enough."""
     partition = evident.partition(lost.topic, lost.partition)
-    sends, found = partition.history.sends, partition.lost
+    sends, found = partition.evidence.sends, partition.lost
     offsets = sends.offset[found]
     fits = (sends.acks[found] == lost.acks) & (offsets >= lost.first_offset) & (offsets <= lost.last_offset)
     if int(fits.sum()) != lost.count and (values := values_of(evident.record, lost)) is not None:
@@ -122,31 +99,35 @@ def _lost_sends(evident: EvidentRecord, lost: LostRange) -> tuple[EvidentPartiti
 
 def attribute(evident: EvidentRecord, lost_offset: LostOffset) -> Attribution:
     """Return the cause of the loss of one offset of which it is known under which epoch it stood in the log."""
-    partition = evident.partition(lost_offset.topic, lost_offset.partition)
-    elections = partition.elections
-    if not elections.states:
-        why = f"the metadata timeline of {lost_offset.name} is missing (partitions.parquet)"
-        return Attribution(cause=None, election=None, why=why)
-    until = None if lost_offset.until_epoch is None else elections.of_epoch.get(lost_offset.until_epoch)
-    if lost_offset.until_epoch is not None and until is None:
-        why = (
-            f"the election of {lost_offset.name} under epoch {lost_offset.until_epoch} is not in the metadata timeline"
-        )
-        return Attribution(cause=None, election=None, why=why)
+    partition, until_epoch = evident.partition(lost_offset.topic, lost_offset.partition), lost_offset.until_epoch
+    until = None if until_epoch is None else partition.elections.of_epoch.get(until_epoch)
+    if not partition.elections.states:
+        return unknown(f"the metadata timeline of {lost_offset.name} is missing (partitions.parquet)")
+    if until_epoch is not None and until is None:
+        return unknown(f"the election of {lost_offset.name} under epoch {until_epoch} is not in the metadata timeline")
     asked = _known_record(partition, lost_offset, until) or _question(partition, lost_offset, until)
     found = answer(partition, asked)
-    if until is not None and found.may_be_kept and not found.trails:
-        why = f"the leaders up to epoch {lost_offset.until_epoch} held the record, so no election explains the lower HW"
-        return Attribution(cause=None, election=None, why=why)
-    if until is not None and found.cause == "unexplained" and found.may_be_kept:
+    if until is not None and found.may_be_kept and not found.histories:
+        return unknown(f"the leaders up to epoch {until_epoch} held the record, so no election explains the lower HW")
+    if until is not None and found.may_be_kept and found.cause == "unexplained":
         # Unlike a loss, a regression need not be a fault: a new leader may answer with its HW as a follower.
-        leaders = f"a leader of {lost_offset.name} up to epoch {lost_offset.until_epoch}"
-        why = f"nothing shows that {leaders} lacked the record; a leader may have reported a HW that lagged"
-        return Attribution(cause=None, election=None, why=why)
+        leaders = f"a leader of {lost_offset.name} up to epoch {until_epoch}"
+        return unknown(f"nothing shows that {leaders} lacked the record; a leader may have reported a HW that lagged")
     return _attribution(evident, partition, found, lost_offset.offset)
 
 
-def _question(partition: EvidentPartition, lost_offset: LostOffset, until: int | None) -> Question:
+def unknown(why: str) -> Attribution:
+    """Return that there is no cause, and why."""
+    return Attribution(cause=None, election=None, why=why)
+
+
+def gravest(found: Sequence[Attribution]) -> Attribution:
+    """Return the first one that accuses Kafka; without such a one, one without a cause, then any."""
+    order: Sequence[Cause | None] = ("unexplained", None)
+    return min(found, key=lambda one: order.index(one.cause) if one.cause in order else len(order))
+
+
+def _question(partition: Partition, lost_offset: LostOffset, until: int | None) -> Question:
     elections, epoch = partition.elections, lost_offset.since_epoch
     writers = [at for at in elections.all if elections.states[at].leader_epoch == epoch]
     if not writers and not lost_offset.exact:
@@ -163,10 +144,10 @@ def _question(partition: EvidentPartition, lost_offset: LostOffset, until: int |
     )
 
 
-def _known_record(partition: EvidentPartition, lost_offset: LostOffset, until: int | None) -> Question | None:
+def _known_record(partition: Partition, lost_offset: LostOffset, until: int | None) -> Question | None:
     """Return the question about the acked record that stood at the offset, if it was of that very epoch."""
     lost = partition.lost
-    asked, _ = questions_of_sends(partition, lost[partition.history.sends.offset[lost] == lost_offset.offset])
+    asked, _ = questions_of_sends(partition, lost[partition.evidence.sends.offset[lost] == lost_offset.offset])
     of_epoch = [one for one in asked if one.writers == (partition.elections.of_epoch.get(lost_offset.since_epoch),)]
     if len(of_epoch) != 1:
         return None
@@ -190,24 +171,15 @@ def attribute_regression(evident: EvidentRecord, back: HwRegression) -> Attribut
     return attribute(evident, lost_offset)
 
 
-def cuts_of(evident: EvidentRecord, found: VanishedRange) -> list[int]:
-    """Return the offsets that split a range where a different log may hold the rest."""
-    cuts = evident.partition(found.topic, found.partition).offset_cuts
-    return sorted(cut for cut in cuts if found.first_offset < cut <= found.last_offset)
-
-
-def _attribution(evident: EvidentRecord, partition: EvidentPartition, found: CauseAnswer, offset: int) -> Attribution:
+def _attribution(evident: EvidentRecord, partition: Partition, found: CauseAnswer, offset: int) -> Attribution:
     """Return an answer as an attribution; `offset` is the lowest one that it is about."""
     elected = None if found.guilty is None else partition.elections.states[found.guilty]
     election = next((one for one in evident.record.elections if one.after == elected), None)
     why, broken = sentence(partition, found), False
     if NEEDS["steps"] in found.why:
         why = f"{evident.record.why_disks_unknown}; {why}"
-    if (
-        found.cause == "unexplained"
-        and found.guilty is not None
-        and any(one.reasons & CONTRADICTED for one in found.trails)
-    ):
+    is_contradicted = any(one.guilt.reasons & CONTRADICTED for one in found.histories)
+    if found.cause == "unexplained" and found.guilty is not None and is_contradicted:
         how, broken = _how_it_lost_it(evident.record, partition, found.guilty, offset)
         why = f"{why}; {how}" if how else why
     return Attribution(
@@ -215,7 +187,7 @@ def _attribution(evident: EvidentRecord, partition: EvidentPartition, found: Cau
     )
 
 
-def _how_it_lost_it(record: Record, partition: EvidentPartition, at: int, offset: int) -> tuple[str, bool]:
+def _how_it_lost_it(record: Record, partition: Partition, at: int, offset: int) -> tuple[str, bool]:
     """Return how a leader came to lack what each ISR member has, and whether its join broke KIP-903.
 
     Its own log may say that it truncated the record after it had joined the ISR. Otherwise it joined without the record
@@ -235,8 +207,8 @@ def _how_it_lost_it(record: Record, partition: EvidentPartition, at: int, offset
         )
     if not joins or partition.leaders.rules(joins[-1]).kip_903 is not True:
         return "", False
-    disks = [one for one in partition.history.disks if one.broker == leader and one.gone.first_ns <= joined.at_ns]
+    disks = [one for one in partition.evidence.disks if one.broker == leader and one.within.first_ns <= joined.at_ns]
     registered = [one.at_ns for one in partition.liveness.registrations(leader) if one.at_ns <= joined.at_ns]
-    if not any(disk.gone.first_ns <= time for disk in disks for time in registered):
+    if not any(disk.within.first_ns <= time for disk in disks for time in registered):
         return "", False
     return f"broker {leader} {entered}, after it had lost its log and registered again", True

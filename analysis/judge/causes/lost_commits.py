@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from analysis.causes.from_record import EvidentRecord
-from analysis.judge.causes.attribution import attribute
+from analysis.judge.causes.attribution import attribute, gravest, unknown
 from analysis.judge.history.attributed import AttributedAnomaly, LostCommit
 from analysis.judge.history.evidence import Attribution, LostOffset
 from analysis.judge.history.offset_marks import Mark, OffsetBounds, bounds_of, marks_of
@@ -32,11 +32,8 @@ from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 if TYPE_CHECKING:
     from analysis.reconcile.model import CommitItem, LostCommits, Reconciliation
 
-_GRAVEST = ("unexplained", None)
-_UNSETTLED = Attribution(
-    cause=None,
-    election=None,
-    why="the coordinator was new, and its HW had not reached the start of its leader epoch "
+_UNSETTLED = unknown(
+    "the coordinator was new, and its HW had not reached the start of its leader epoch "
     "(docs/findings/stale-committed-offset.md)",
 )
 
@@ -75,8 +72,7 @@ def attributed_commits(evident: EvidentRecord, reconciliation: Reconciliation) -
 
 def _gravest_attribution(evident: EvidentRecord, lost: LostCommits, marks: list[Mark]) -> Attribution:
     """Return the graver attribution of the first and the last item."""
-    found = [attribute_commit(evident, one, marks) for one in (lost.last, lost.first)]
-    return min(found, key=lambda one: _GRAVEST.index(one.cause) if one.cause in _GRAVEST else len(_GRAVEST))
+    return gravest([attribute_commit(evident, one, marks) for one in (lost.last, lost.first)])
 
 
 def attribute_commit(evident: EvidentRecord, commit: CommitItem, marks: list[Mark]) -> Attribution:
@@ -85,7 +81,7 @@ def attribute_commit(evident: EvidentRecord, commit: CommitItem, marks: list[Mar
     states = evident.record.timeline.states(OFFSETS_TOPIC, commit.offsets_partition)
     if not states:
         why = f"the metadata timeline of {name} is missing (partitions.parquet)"
-        return Attribution(cause=None, election=None, why=why)
+        return unknown(why)
     acked_under = evident.record.timeline.state_at_time(OFFSETS_TOPIC, commit.offsets_partition, commit.at_ns)
     assert acked_under is not None
     if acked_under.leader_epoch >= commit.leader_epoch:
@@ -102,10 +98,10 @@ def attribute_commit(evident: EvidentRecord, commit: CommitItem, marks: list[Mar
     )
     lowest = attribute(evident, lost_offset)
     if bounds.highest is None:
-        if lowest.cause not in _GRAVEST and not _came_before(evident, lost_offset, lowest):
+        if lowest.cause not in ("unexplained", None) and not _came_before(evident, lost_offset, lowest):
             return lowest
         why = f"where in {name} the commit was is not known: no HW was served after it was acked"
-        return Attribution(cause=None, election=None, why=why)
+        return unknown(why)
     highest = attribute(evident, msgspec.structs.replace(lost_offset, offset=bounds.highest))
     if highest.cause is None and highest.election is None:
         why = f"no election of {name} up to leader epoch {commit.leader_epoch} is known to have lost the commit"
@@ -116,7 +112,7 @@ def attribute_commit(evident: EvidentRecord, commit: CommitItem, marks: list[Mar
         f"the commit was at an offset of {name} from {bounds.lowest} to {bounds.highest}, "
         "which were not lost by one election"
     )
-    return Attribution(cause=None, election=None, why=why)
+    return unknown(why)
 
 
 def _came_before(evident: EvidentRecord, lost_offset: LostOffset, found: Attribution) -> bool:
@@ -134,7 +130,7 @@ def _without_election(evident: EvidentRecord, commit: CommitItem, name: str) -> 
     why = f"no election of {name} is between the commit and the answer that lacks it"
     if leaders == {commit.broker} and not (evident.record.timeline.torn or evident.record.timeline.gaps):
         return Attribution(cause="unexplained", election=None, why=f"{why}, and no other broker ever led")
-    return Attribution(cause=None, election=None, why=f"{why}; a deposed coordinator may have acked it late")
+    return unknown(f"{why}; a deposed coordinator may have acked it late")
 
 
 def _bounds(

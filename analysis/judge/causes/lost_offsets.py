@@ -1,13 +1,12 @@
 """Finds the values of a lost range, and the lowest offsets of a vanished one between given offsets.
 
-Every item is in anomalies/, which is read as a stream.
+Every item is in anomalies/.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -23,46 +22,21 @@ if TYPE_CHECKING:
     from analysis.reconcile.model import LostRange, VanishedRange
 
 
-class _LostDetails(msgspec.Struct, frozen=True):
-    """The details of a lost record that identify its group."""
+class _Details(msgspec.Struct, frozen=True, kw_only=True):
+    """The details of an item by which it belongs to a group. Items that are also lost belong to none."""
 
-    acks: int
-    committed: bool
-    acked_after_epoch: int | None = None
-
-    @property
-    def group(self) -> tuple[object, ...]:
-        """What lost records of one group share."""
-        return self.acks, self.committed, self.acked_after_epoch
-
-
-class _VanishedDetails(msgspec.Struct, frozen=True):
-    """The columns of a vanished item's details that identify its group.
-
-    `also_lost` items belong to no group.
-    """
-
+    acks: int | None = None
     committed: bool = False
+    acked_after_epoch: int | None = None
     leader_epoch: int | None = None
     also_lost: bool = False
-
-    @property
-    def group(self) -> tuple[object, ...]:
-        """What vanished items of one group share."""
-        return self.committed, self.leader_epoch, self.also_lost
-
-
-_Details = TypeVar("_Details", _LostDetails, _VanishedDetails)
 
 
 def values_of(record: Record, lost: LostRange) -> list[int] | None:
     """Return the values of the records of a lost range; None: anomalies/ does not hold exactly these."""
-    group = _LostDetails(lost.acks, lost.committed, lost.acked_after_epoch)
-    try:
-        values = [value for _, value, _ in _items(record, LOST, lost, group)]
-    except (pa.ArrowException, OSError, msgspec.DecodeError, KeyError, TypeError):
-        return None
-    return values if len(values) == lost.count else None
+    group = _Details(acks=lost.acks, committed=lost.committed, acked_after_epoch=lost.acked_after_epoch)
+    found = _items(record, LOST, lost, group)
+    return None if found is None else [value for _, value in found]
 
 
 def lowest_between(record: Record, vanished: VanishedRange, starts: list[int]) -> list[int] | None:
@@ -71,30 +45,28 @@ def lowest_between(record: Record, vanished: VanishedRange, starts: list[int]) -
     `starts` is sorted. A stretch without items has no entry. None: anomalies/ does not hold exactly
     the items of the range.
     """
-    group = _VanishedDetails(vanished.committed, vanished.leader_epoch)
+    group = _Details(committed=vanished.committed, leader_epoch=vanished.leader_epoch)
+    found = _items(record, vanished.kind, vanished, group)
+    if found is None:
+        return None
     lowest: dict[int, int] = {}
-    count = 0
+    for offset, _ in found:
+        stretch = bisect_right(starts, offset)
+        lowest[stretch] = min(offset, lowest.get(stretch, offset))
+    return sorted(lowest.values())
+
+
+def _items(record: Record, kind: str, of: LostRange | VanishedRange, group: _Details) -> list[tuple[int, int]] | None:
+    """Return offset and value of each item of a range; None: anomalies/ does not hold exactly its items."""
+    files = [str(file) for file in sorted((record.folder / ANOMALIES_DIR).glob("*.parquet"))]
+    decoder, found = msgspec.json.Decoder(_Details), list[tuple[int, int]]()
+    where = (pc.field("kind") == kind) & of_partition(of.topic, of.partition)
+    where &= (pc.field("offset") >= of.first_offset) & (pc.field("offset") <= of.last_offset)
+    names = ["offset", "value", "details"]
     try:
-        for offset, _, _ in _items(record, vanished.kind, vanished, group):
-            stretch = bisect_right(starts, offset)
-            lowest[stretch] = min(offset, lowest.get(stretch, offset))
-            count += 1
+        for batch in ds.dataset(files, format="parquet").to_batches(columns=names, filter=where):
+            rows = zip(*(batch[name].to_pylist() for name in names), strict=True)
+            found += [(offset, value) for offset, value, details in rows if decoder.decode(details) == group]
     except (pa.ArrowException, OSError, msgspec.DecodeError, KeyError, TypeError):
         return None
-    return sorted(lowest.values()) if count == vanished.count else None
-
-
-def _items(
-    record: Record, kind: str, range_: LostRange | VanishedRange, group: _Details
-) -> Iterator[tuple[int, int, _Details]]:
-    """Yield the offsets, values and details of a group's items within its range."""
-    files = [str(file) for file in sorted((record.folder / ANOMALIES_DIR).glob("*.parquet"))]
-    decoder = msgspec.json.Decoder(type(group))
-    where = (pc.field("kind") == kind) & of_partition(range_.topic, range_.partition)
-    for batch in ds.dataset(files, format="parquet").to_batches(columns=["offset", "value", "details"], filter=where):
-        for row in batch.to_pylist():
-            offset = row["offset"]
-            if range_.first_offset <= offset <= range_.last_offset:
-                details = decoder.decode(row["details"])
-                if details.group == group.group:
-                    yield offset, row["value"], details
+    return found if len(found) == of.count else None

@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterable
 from itertools import accumulate, pairwise
 
 from analysis.causes.from_record import EvidentRecord
+from analysis.judge.causes.attribution import unknown
 from analysis.judge.causes.copier_history import (
     CopyingTxn,
     SentCopy,
@@ -107,21 +108,19 @@ class _Explaining:
 
     def _explain(self, first: SentCopy, second: SentCopy) -> Attribution:
         if not (first.is_certain and second.is_certain):
-            return _unexplained("how the transaction of a copy ended is not known")
+            return unknown("how the transaction of a copy ended is not known")
         ended_ns = self._ends.committed_ns(first.of)
         if ended_ns is None:
-            return _unexplained("when the transaction of the first copy ended is not known")
+            return unknown("when the transaction of the first copy ended is not known")
         among = self._answers.between(ended_ns, second.sent_ns)
         if not among:
-            return _unexplained("no coordinator was asked for the group's offset between the two copies")
+            return unknown("no coordinator was asked for the group's offset between the two copies")
         above = self._answers.last_above(among, first.input)
         lacking = self._first_lacking(first, among, above)
         if lacking is None:
             if above is None:
-                return _unexplained("no later coordinator was asked for the group's offset between the two copies")
-            return _unexplained(
-                f"the coordinator showed the offset {self._answers[above].offset} before the second copy"
-            )
+                return unknown("no later coordinator was asked for the group's offset between the two copies")
+            return unknown(f"the coordinator showed the offset {self._answers[above].offset} before the second copy")
         key = (first.of, lacking.leader_epoch)
         if key not in self._known:
             self._known[key] = self._attribute(first, ended_ns, lacking)
@@ -129,7 +128,7 @@ class _Explaining:
         if found.cause is None:
             return found
         why_not = self._why_no_excuse(first, second, found, None if above is None else self._answers[above])
-        return found if why_not is None else _unexplained(why_not)
+        return found if why_not is None else unknown(why_not)
 
     def _first_lacking(self, first: SentCopy, among: range, above: int | None) -> ShownOffset | None:
         """Return the first answer that lacks the offset, and that no answer with it follows.
@@ -152,9 +151,9 @@ class _Explaining:
         sent_ns = self._transactions[first.of].sent_ns
         since = self._epoch_at(sent_ns)
         if lacking.leader_epoch <= since:
-            return _unexplained("the coordinator lacked the offset under the leader epoch in which it was committed")
+            return unknown("the coordinator lacked the offset under the leader epoch in which it was committed")
         if self._epoch_at(ended_ns) != since:
-            return _unexplained("under which leader epoch of the coordinator the offset was committed is not known")
+            return unknown("under which leader epoch of the coordinator the offset was committed is not known")
         assert first.of.txn is not None
         commit = CommitItem(
             commit=first.of.txn,
@@ -167,7 +166,7 @@ class _Explaining:
             asked_ns=lacking.asked_ns,
         )
         found = attribute_commit(self._evident, commit, self._marks)
-        return _unexplained(found.why) if found.cause in (None, "unexplained") else found
+        return unknown(found.why) if found.cause in (None, "unexplained") else found
 
     def _why_no_excuse(
         self, first: SentCopy, second: SentCopy, found: Attribution, above: ShownOffset | None
@@ -212,7 +211,3 @@ class _Overtaking:
         """Return the highest input; -1 if none began before."""
         at = bisect_left(self._begun_ns, at_ns)
         return self._highest[at - 1] if at else -1
-
-
-def _unexplained(why: str) -> Attribution:
-    return Attribution(cause=None, election=None, why=why)

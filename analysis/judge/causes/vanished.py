@@ -19,11 +19,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from analysis.causes.evidence import NEVER
 from analysis.causes.from_record import EvidentRecord
-from analysis.causes.history import NEVER
-from analysis.judge.causes.attribution import attribute, cuts_of
+from analysis.causes.ranges import offset_cuts
+from analysis.judge.causes.attribution import attribute, gravest, unknown
 from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.judge.history.attributed import AttributedAnomaly, VanishedPart
 from analysis.judge.history.evidence import Attribution, LostOffset
@@ -31,8 +30,6 @@ from ebbtide.rules.table import VANISHED
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import Reconciliation, VanishedRange
-
-_GRAVEST = ("unexplained", None)
 
 
 def attributed_vanishings(
@@ -49,13 +46,13 @@ def attributed_vanishings(
             what=VanishedPart(kind=one.kind, first_offset=one.first_offset, last_offset=one.last_offset),
             count=one.count,
             committed=one.committed,
-            attribution=_gravest_attribution(evident, one),
+            attribution=_attribute_range(evident, one),
         )
         for one in reconciliation.vanished
     ]
 
 
-def _gravest_attribution(evident: EvidentRecord, vanished: VanishedRange) -> Attribution:
+def _attribute_range(evident: EvidentRecord, vanished: VanishedRange) -> Attribution:
     """Return the gravest attribution that any item of the range has.
 
     Between two cuts all items have the same attribution. Where anomalies/ does not say in which
@@ -64,72 +61,46 @@ def _gravest_attribution(evident: EvidentRecord, vanished: VanishedRange) -> Att
     """
     states = evident.record.timeline.states(vanished.topic, vanished.partition)
     if any(after.follows_recreation(before) for before, after in pairwise(states)):
-        return Attribution(cause=None, election=None, why="its topic was deleted and made again")
+        return unknown("its topic was deleted and made again")
     offsets = {vanished.first_offset, *_first_of_each_stretch(evident, vanished), vanished.last_offset}
-    of_offset = _attribute_read_record if vanished.kind == VANISHED else _attribute_divergence
-    found = [of_offset(evident, vanished, offset) for offset in sorted(offsets)]
-    return min(found, key=lambda one: _GRAVEST.index(one.cause) if one.cause in _GRAVEST else len(_GRAVEST))
+    return gravest([_attribute_item(evident, vanished, offset) for offset in sorted(offsets)])
 
 
 def _first_of_each_stretch(evident: EvidentRecord, vanished: VanishedRange) -> list[int]:
     """Return the lowest item of each stretch between cuts, as far as it is known."""
-    cuts = cuts_of(evident, vanished)
+    cuts = offset_cuts(evident.partition(vanished.topic, vanished.partition))
+    cuts = [cut for cut in cuts if vanished.first_offset < cut <= vanished.last_offset]
     if not cuts or vanished.count == vanished.last_offset - vanished.first_offset + 1:
         return cuts
     return lowest_between(evident.record, vanished, cuts) or []
 
 
-def _attribute_read_record(evident: EvidentRecord, vanished: VanishedRange, offset: int) -> Attribution:
-    """Attribute a record that a consumer had read.
-
-    Without a leader epoch only the clock says when the record was there: that may explain, but
-    never accuses.
-    """
-    read_ns = vanished.read_ns if vanished.read_ns is not None else 0
-    if vanished.leader_epoch is not None:
-        lost_offset = _lost_offset(vanished, offset, read_ns, vanished.leader_epoch)
-        return _attribute_offset(evident, lost_offset)
-    state = evident.record.timeline.state_at_time(vanished.topic, vanished.partition, read_ns)
-    lost_offset = _lost_offset(vanished, offset, read_ns, state.leader_epoch if state is not None else -1)
-    found = attribute(evident, msgspec.structs.replace(lost_offset, exact=False))
-    return _unknown_if_unexplained(found, "the leader epoch under which it was written is not known")
-
-
-def _attribute_divergence(evident: EvidentRecord, vanished: VanishedRange, offset: int) -> Attribution:
-    epoch = vanished.leader_epoch
-    if epoch is None:
-        return Attribution(cause=None, election=None, why="they are of one leader epoch")
-    # It was committed, and nothing says by when.
-    lost_offset = _lost_offset(vanished, offset, NEVER, epoch)
-    found = _attribute_offset(evident, lost_offset)
-    return _unknown_if_unexplained(found, found.why)
-
-
-def _lost_offset(vanished: VanishedRange, offset: int, since_ns: int, since_epoch: int) -> LostOffset:
-    """Return an offset that is known to have held a committed record of `since_epoch`."""
-    return LostOffset(
+def _attribute_item(evident: EvidentRecord, vanished: VanishedRange, offset: int) -> Attribution:
+    """Attribute one record, which was committed. Only one that a consumer read under a known epoch accuses Kafka."""
+    timeline, epoch, is_read = evident.record.timeline, vanished.leader_epoch, vanished.kind == VANISHED
+    at = (vanished.topic, vanished.partition)
+    if epoch is None and not is_read:
+        return unknown("they are of one leader epoch")
+    if epoch is not None and timeline.states(*at) and timeline.epoch_start_ns(*at, epoch) is None:
+        lacks = f"the metadata timeline of {at[0]}-{at[1]} lacks leader epoch {epoch}"
+        return unknown(f"{lacks}, under which it was written")
+    # Nothing says by when a record was committed that only replicas have.
+    since_ns = (vanished.read_ns or 0) if is_read else NEVER
+    since_epoch = epoch
+    if since_epoch is None:
+        state = timeline.state_at_time(*at, since_ns)
+        since_epoch = -1 if state is None else state.leader_epoch
+    lost_offset = LostOffset(
         topic=vanished.topic,
         partition=vanished.partition,
         offset=offset,
         committed=True,
         since_ns=since_ns,
         since_epoch=since_epoch,
-        exact=True,
+        exact=epoch is not None,
     )
-
-
-def _attribute_offset(evident: EvidentRecord, lost_offset: LostOffset) -> Attribution:
-    """Attribute a record whose leader epoch is known."""
-    begun_ns = evident.record.timeline.epoch_start_ns(lost_offset.topic, lost_offset.partition, lost_offset.since_epoch)
-    if begun_ns is None and evident.record.timeline.states(lost_offset.topic, lost_offset.partition):
-        why = (
-            f"the metadata timeline of {lost_offset.name} lacks leader epoch {lost_offset.since_epoch}, "
-            "under which it was written"
-        )
-        return Attribution(cause=None, election=None, why=why)
-    return attribute(evident, lost_offset)
-
-
-def _unknown_if_unexplained(found: Attribution, why: str) -> Attribution:
-    """Return `found`, or an unknown cause if nothing explains it."""
-    return Attribution(cause=None, election=found.election, why=why) if found.cause == "unexplained" else found
+    found = attribute(evident, lost_offset)
+    if found.cause != "unexplained" or (is_read and epoch is not None):
+        return found
+    why = found.why if epoch is not None else "the leader epoch under which it was written is not known"
+    return Attribution(cause=None, election=found.election, why=why)

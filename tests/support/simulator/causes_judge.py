@@ -1,4 +1,4 @@
-"""The causes by intervals and worlds, asked in memory, or of a written run record."""
+"""The causes by intervals and histories, asked in memory, or of a written run record."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from analysis.causes.from_record import cluster_history, partition_history
-from analysis.causes.history import History
-from analysis.causes.partition import EvidentPartition
+from analysis.causes.evidence import PartitionEvidence
+from analysis.causes.from_record import cluster_evidence, partition_evidence
+from analysis.causes.partition import Partition
 from analysis.causes.ranges import answers_of_sends
 from analysis.record.record import Record
 from ebbtide.record.folder import RecordFolder
@@ -30,16 +30,16 @@ def judge_by_files(history: TrueHistory) -> Answers:
     with tempfile.TemporaryDirectory() as folder:
         written = write_record(history, Path(folder) / "run")
         record = Record(RecordFolder(written), read_manifest(RecordFolder(written)))
-        cluster = cluster_history(record)
+        cluster = cluster_evidence(record)
         numbers = range(history.script.setup.partitions)
-        return answers_of([partition_history(record, TOPIC, number, cluster) for number in numbers])
+        return answers_of([partition_evidence(record, TOPIC, number, cluster) for number in numbers])
 
 
-def answers_of(histories: Iterable[History]) -> Answers:
+def answers_of(histories: Iterable[PartitionEvidence]) -> Answers:
     """Return the same causes, of the input of the causes for each partition."""
     found: dict[Key, tuple[str | None, int | None]] = {}
     for one in histories:
-        partition = EvidentPartition(one)
+        partition = Partition(one)
         lost = partition.lost
         answers, places = answers_of_sends(partition, lost)
         for at, place in zip(lost.tolist(), places.tolist(), strict=True):

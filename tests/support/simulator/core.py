@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.causes.history import (
+from analysis.causes.evidence import (
     NEVER,
     SLACK_NS,
     UNKNOWN,
     AckedSends,
-    ClusterHistory,
+    ClusterEvidence,
     DiskLoss,
     Down,
     Hindrance,
-    History,
     InForce,
     MeasuredEnds,
+    PartitionEvidence,
     ReadRows,
     Silence,
     UncleanRequest,
@@ -38,16 +38,16 @@ _LISTS = ("replicas", "isr", "elr", "last_known_elr", "adding", "removing")
 _DOWN = ("kill", "power-loss", "wipe-disk", "stop")
 
 
-def core_histories(history: TrueHistory) -> list[History]:
+def core_histories(history: TrueHistory) -> list[PartitionEvidence]:
     """Return the input of the causes for each partition."""
     cluster = _cluster(history)
     return [_partition(history, cluster, number) for number in range(history.script.setup.partitions)]
 
 
-def _cluster(history: TrueHistory) -> ClusterHistory:
+def _cluster(history: TrueHistory) -> ClusterEvidence:
     steps = history.steps or []
     events = history.tables["brokers"]
-    return ClusterHistory(
+    return ClusterEvidence(
         broker_events=tuple(BrokerEvent(**row) for row in events) or None,
         downs=tuple(_downs(steps)),
         hindrances=tuple(_hindrances(history, steps)),
@@ -97,14 +97,14 @@ def _silences(steps: list[StepEntry]) -> Iterable[Silence]:
             yield Silence(links=links, from_ns=step.effect_ns, until_ns=until)
 
 
-def _partition(history: TrueHistory, cluster: ClusterHistory, number: int) -> History:
+def _partition(history: TrueHistory, cluster: ClusterEvidence, number: int) -> PartitionEvidence:
     steps, tables = history.steps or [], history.tables
 
     def mine(table: str) -> list[Row]:
         return [row for row in tables[table] if row["partition"] == number]
 
     polls, replicas = mine("polls"), mine("replicas")
-    return History(
+    return PartitionEvidence(
         topic=TOPIC,
         partition=number,
         cluster=cluster,
@@ -171,9 +171,9 @@ def _disks(steps: list[StepEntry], number: int) -> Iterable[DiskLoss]:
             if log is None or log.leo_before is None or log.leo_after is None:
                 # A replaced disk took whatever was there.
                 taken = MeasuredEnds(NEVER, 0) if step.step == "wipe-disk" else None
-                yield DiskLoss(broker=node, gone=gone, ends=taken)
+                yield DiskLoss(broker=node, within=gone, ends=taken)
             else:
-                yield DiskLoss(broker=node, gone=gone, ends=MeasuredEnds(log.leo_before, log.leo_after))
+                yield DiskLoss(broker=node, within=gone, ends=MeasuredEnds(log.leo_before, log.leo_after))
 
 
 def _requests(steps: list[StepEntry], number: int) -> Iterable[UncleanRequest]:

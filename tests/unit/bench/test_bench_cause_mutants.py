@@ -31,4 +31,4 @@ def test_each_equivalent_mutant_still_exists() -> None:
 def test_a_module_without_mutants_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["answer"])
-    assert "table, permission" in capsys.readouterr().err
+    assert "table, answer" in capsys.readouterr().err

@@ -10,9 +10,9 @@ import pytest
 from real_records import KNOWN_TRUTHS, unpack_record
 
 from analysis.causes.columns import PartitionTables
-from analysis.causes.from_record import cluster_history, partition_history
-from analysis.causes.history import Ints
-from analysis.causes.partition import EvidentPartition
+from analysis.causes.evidence import Ints
+from analysis.causes.from_record import cluster_evidence, partition_evidence
+from analysis.causes.partition import Partition
 from analysis.causes.ranges import answers_of_sends
 from analysis.judging.one_record import prepare_record
 from ebbtide.record.folder import RecordFolder
@@ -25,13 +25,13 @@ def causes_in(name: str, to: Path) -> Found:
     record = prepare_record(RecordFolder(unpack_record(name, to, KNOWN_TRUTHS)))
     found = Found()
     for topic, number in sorted(record.timeline.partitions):
-        partition = EvidentPartition(partition_history(record, topic, number, cluster_history(record)))
+        partition = Partition(partition_evidence(record, topic, number, cluster_evidence(record)))
         lost = partition.lost
         answers, which = answers_of_sends(partition, lost)
         for send, at in zip(lost.tolist(), which.tolist(), strict=True):
             one = answers[at]
-            election = None if one.guilty is None else partition.history.states[one.guilty].metadata_offset
-            found[number, int(partition.history.sends.acks[send]), one.cause, election] += 1
+            election = None if one.guilty is None else partition.evidence.states[one.guilty].metadata_offset
+            found[number, int(partition.evidence.sends.acks[send]), one.cause, election] += 1
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.causes.history import ClusterHistory
+from analysis.causes.evidence import ClusterEvidence
 from analysis.causes.liveness import Liveness
 from ebbtide.record.rows import BrokerEvent
 
@@ -18,7 +18,7 @@ def fenced(at_s: int, back_s: int | None) -> Liveness:
         BrokerEvent(metadata_offset=offset, broker_epoch=1, at_ns=at * SECOND, event=event, broker=1)
         for offset, (event, at) in enumerate(events)
     ]
-    return Liveness(ClusterHistory(broker_events=tuple(rows)))
+    return Liveness(ClusterEvidence(broker_events=tuple(rows)))
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.causes.history import (
+from analysis.causes.evidence import (
     NEVER,
     AckedSends,
-    ClusterHistory,
+    ClusterEvidence,
     Down,
     Hindrance,
-    History,
     InForce,
+    PartitionEvidence,
     ReadRows,
     Silence,
     column,
 )
-from analysis.causes.partition import EvidentPartition
+from analysis.causes.partition import Partition
 from analysis.causes.ranges import answers_of_sends
 from ebbtide.record.node_times import Span
 from ebbtide.record.rows import BrokerEvent, PartitionState
@@ -46,10 +46,10 @@ def state(offset: int, at_s: float, leader: int, epoch: int, isr: list[int]) -> 
     )
 
 
-def cluster() -> ClusterHistory:
+def cluster() -> ClusterEvidence:
     events = [("registered", 0, one, one) for one in (1, 2, 3)] + [("unfenced", 0, one, one + 3) for one in (1, 2, 3)]
     events += [("fenced", 30, 1, 22), ("fenced", 44.5, 2, 27)]
-    return ClusterHistory(
+    return ClusterEvidence(
         broker_events=tuple(
             BrokerEvent(
                 metadata_offset=offset, at_ns=int(at_s * SECOND), broker=broker, broker_epoch=broker, event=event
@@ -68,7 +68,7 @@ def cluster() -> ClusterHistory:
 def elections_of(values: list[int]) -> dict[int, int | None]:
     """Return the guilty election of each record, where these were lost."""
     sent = column([int(SENT_S[value] * SECOND) for value in values])
-    history = History(
+    history = PartitionEvidence(
         topic="t",
         partition=0,
         cluster=cluster(),
@@ -91,7 +91,7 @@ def elections_of(values: list[int]) -> dict[int, int | None]:
         polls=ReadRows(value=column([98]), offset=column([150]), epoch=column([2]), at_ns=column([40 * SECOND])),
         final=ReadRows(value=column([99]), offset=column([50]), epoch=column([4]), at_ns=column([NEVER])),
     )
-    partition = EvidentPartition(history)
+    partition = Partition(history)
     answers, which = answers_of_sends(partition, partition.lost, committed=True)
     return {values[send]: answers[at].guilty for send, at in zip(partition.lost.tolist(), which.tolist(), strict=True)}
 

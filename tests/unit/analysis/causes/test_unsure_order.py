@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.causes.elections import Elections
-from analysis.causes.history import NEVER, ClusterHistory, DiskLoss, Down, History
+from analysis.causes.evidence import NEVER, ClusterEvidence, DiskLoss, Down, PartitionEvidence
 from analysis.causes.liveness import Liveness
 from analysis.causes.moments import moments_of
 from ebbtide.record.node_times import Span
@@ -35,7 +35,7 @@ def test_a_process_that_may_have_ended_before_the_registration_is_not_the_one_th
 ) -> None:
     registered = BrokerEvent(metadata_offset=5, at_ns=5 * SECOND, broker=1, broker_epoch=5, event="registered")
     ended = Down(broker=1, ended=Span(first_ns=6 * SECOND, last_ns=6 * SECOND))
-    cluster = ClusterHistory(broker_events=(registered,), downs=(ended,), slack_ns=int(slack_s * SECOND))
+    cluster = ClusterEvidence(broker_events=(registered,), downs=(ended,), slack_ns=int(slack_s * SECOND))
     assert Liveness(cluster).died_by(1, state(1, 5.5, 1, (1,), epoch=1)) == died_s * SECOND
 
 
@@ -45,10 +45,12 @@ def test_a_process_that_may_have_ended_before_the_registration_is_not_the_one_th
 def test_a_disk_loss_may_come_before_or_after_its_brokers_join_if_a_clock_was_set(
     slack_s: float, order: list[str]
 ) -> None:
-    cluster = ClusterHistory(slack_ns=int(slack_s * SECOND))
+    cluster = ClusterEvidence(slack_ns=int(slack_s * SECOND))
     gone = Span(first_ns=int(4.9 * SECOND), last_ns=int(4.95 * SECOND))
     states = (state(0, 1, 2, (2,), epoch=0), state(1, 5, 2, (1, 2), epoch=0))
-    history = History(topic="t", partition=0, cluster=cluster, states=states, disks=(DiskLoss(broker=1, gone=gone),))
+    history = PartitionEvidence(
+        topic="t", partition=0, cluster=cluster, states=states, disks=(DiskLoss(broker=1, within=gone),)
+    )
     found = moments_of(history, Elections(states, torn=False), Liveness(cluster))
     assert [one.what for one in found] == order
 

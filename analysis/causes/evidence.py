@@ -6,6 +6,8 @@ clock. Rows are columns of one length, because a run may have millions of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,7 @@ from ebbtide.record.node_times import Span
 from ebbtide.record.rows import BrokerEvent, PartitionState
 
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 NEVER = 1 << 62
 """The time of what never happened, as far as the record says."""
@@ -48,6 +51,12 @@ class ReadRows(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     offset: Ints = column()
     epoch: Ints = column()
     at_ns: Ints = column()
+
+    @classmethod
+    def joined(cls, parts: Sequence[ReadRows]) -> ReadRows:
+        """Return the rows of several, one after the other."""
+        names = cls.__struct_fields__
+        return cls(**{name: np.concatenate([column(), *(getattr(one, name) for one in parts)]) for name in names})
 
 
 class Watermarks(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -100,13 +109,13 @@ class MeasuredEnds(msgspec.Struct, frozen=True):
 
 
 class DiskLoss(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker's log of this partition may have lost records within `gone`.
+    """A broker's log of this partition may have lost records within a time.
 
     `ends` None: nobody measured how much. A measured end counts also where nothing was lost.
     """
 
     broker: int
-    gone: Span
+    within: Span
     ends: MeasuredEnds | None = None
 
 
@@ -136,7 +145,7 @@ class InForce(msgspec.Struct, frozen=True, kw_only=True):
     min_isr: int | None = 1
 
 
-class ClusterHistory(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """What all partitions of a run share.
 
     - `broker_events` None: the table is missing. They are in the order of the metadata log.
@@ -156,7 +165,7 @@ class ClusterHistory(msgspec.Struct, frozen=True, kw_only=True):
     session_ns: int = 9_000_000_000
 
 
-class History(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class PartitionEvidence(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One partition: its states in the order of the metadata log, its disks, and what clients saw.
 
     - `states` may lack records: a partition epoch that jumps shows a gap.
@@ -167,7 +176,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     topic: str
     partition: int
-    cluster: ClusterHistory = ClusterHistory()
+    cluster: ClusterEvidence = ClusterEvidence()
     states: tuple[PartitionState, ...] = ()
     rules: tuple[InForce, ...] = (InForce(),)
     disks: tuple[DiskLoss, ...] = ()

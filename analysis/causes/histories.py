@@ -1,0 +1,376 @@
+"""Which histories of one record fit the evidence, and the election that each of them blames.
+
+A history fixes what the evidence leaves open: who wrote the record, whether an elected broker led, and whether a leader
+had the record. Where the evidence gives no order, it also fixes whether a disk was lost before an election, whether a
+gap hides an election, and under which leader consumers were served the record. Equal histories are merged after each
+moment, so their number stays small. The guilty election of a history is the first leader without the record behind the
+last leader with it. Guilt goes by the order of the metadata log, not by the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import dropwhile
+from typing import NamedTuple
+
+from analysis.causes.evidence import NEVER, DiskLoss
+from analysis.causes.intervals import (
+    CONTRADICTED,
+    DISK_TOOK_IT,
+    HAS_IT,
+    NEVER_HAD_IT,
+    UNRECORDED_LOSS,
+    Sets,
+    after_catching_up,
+    after_commit,
+    after_disk,
+    after_gap,
+    after_join,
+    after_restart,
+    at_measured_end,
+    before_disk,
+    lacking,
+    while_following,
+)
+from analysis.causes.liveness import LEARNS_NS
+from analysis.causes.moments import PartitionMoment
+from analysis.causes.partition import Partition, Question
+
+HISTORIES_MAX = 10_000
+
+
+class TooManyHistories(Exception):
+    """More histories fit than are looked at."""
+
+
+class Guilt(NamedTuple):
+    """The election that a history blames, with all that the table is asked about it.
+
+    - `election` None: the metadata log lacks it. `is_first` False: an earlier election may be the guilty one.
+    - `by_name`: an earlier election by name, which put the winner into the ISR, and by which it never led.
+    - `reasons`: why the winner may have lacked the record, as a set of `intervals`; 0: nobody knows.
+    - `disks_min`, `disks_max`: how many replicas' disks surely, and perhaps, had taken the record.
+    """
+
+    election: int | None = None
+    is_first: bool = True
+    by_name: int | None = None
+    reasons: int = 0
+    disks_min: int = 0
+    disks_max: int = 0
+
+
+class History(NamedTuple):
+    """One history of a record up to a moment.
+
+    - `sets`: what each replica may hold.
+    - `holder`: the last election whose leader had the record.
+    - `leader`: the election of the broker that leads now; None: nobody leads, or it is not known who.
+    - `lost_early`: the disk losses that have happened although they may come later.
+    - `awaits_reader`: consumers read the record, and no leader up to now served it to them.
+    """
+
+    sets: Sets
+    holder: int
+    leader: int | None
+    is_committed: bool
+    guilt: Guilt | None = None
+    lost_early: frozenset[int] = frozenset()
+    awaits_reader: bool = False
+
+    @property
+    def has_it(self) -> bool:
+        """Whether the broker that leads now was elected with the record."""
+        return self.leader == self.holder
+
+
+class Walk:
+    """The walk through the moments of a partition, for one record and the election under which it was written."""
+
+    def __init__(self, partition: Partition, asked: Question, writer: int) -> None:
+        self._partition, self._asked, self._writer = partition, asked, writer
+        self._elections, self._states = partition.elections, partition.elections.states
+        self._leaders, self._liveness, self._slack = partition.leaders, partition.liveness, partition.liveness.slack
+        self._place = {broker: place for place, broker in enumerate(partition.elections.brokers)}
+        self._leadership = partition.elections.of_leadership(writer)
+        self._committed_ns = {at: self._committed_by(at) for at in partition.elections.all}
+
+    def histories(self) -> frozenset[History]:
+        """Return the histories at the end."""
+        found, latest = frozenset({self._begin()}), self._writer
+        begin = ("state", self._writer)
+        for moment in dropwhile(lambda one: (one.what, one.which) != begin, self._partition.moments):
+            is_state = moment.what == "state"
+            if is_state and self._asked.until is not None and moment.which > self._asked.until:
+                break
+            narrowed = [self._narrow(one, moment, latest) for one in found]
+            found = frozenset(after for one in narrowed for after in self._step(one, moment, latest))
+            if len(found) > HISTORIES_MAX:
+                raise TooManyHistories
+            latest = moment.which if is_state else latest
+        if self._asked.until is not None:
+            return found
+        ends = (end for one in found for end in self._end(one))
+        # A leader that lacks the record serves it to nobody.
+        return frozenset(end for end in ends if not (end.guilt and end.awaits_reader))
+
+    def _begin(self) -> History:
+        asked, evidence = self._asked, self._partition.epochs.of[self._writer]
+        leader = self._place[self._states[self._writer].leader]
+        others = HAS_IT | NEVER_HAD_IT if asked.may_be_older else NEVER_HAD_IT
+        shown = asked.is_committed or evidence.hw_max > asked.offset or evidence.read_max >= asked.offset
+        return History(
+            sets=tuple(HAS_IT if place == leader else others for place in range(len(self._place))),
+            holder=self._writer,
+            leader=self._writer,
+            is_committed=shown if asked.committed is None else asked.committed,
+            awaits_reader=asked.read_ns < NEVER,
+        )
+
+    def _changed(self, one: History, brokers: Iterable[int], rule: Callable[[int], int]) -> History:
+        """Return the history after a rule of `intervals` changed what these brokers may hold."""
+        sets = list(one.sets)
+        for broker in brokers:
+            sets[self._place[broker]] = rule(sets[self._place[broker]])
+        return one._replace(sets=tuple(sets))
+
+    # ---- what members of the ISR surely hold by a moment
+
+    def _narrow(self, one: History, moment: PartitionMoment, latest: int) -> History:
+        """Narrow the sets by what was committed before the moment, in the state `latest`."""
+        at, members = one.leader, self._states[latest].isr
+        if at is None or self._elections.has_gap_between(latest, latest + 1):
+            return one
+        one = self._catch_up(one, at, latest, moment.at_ns)
+        if not one.has_it:
+            return one
+        if self._committed_ns[at] + self._slack <= moment.at_ns:
+            return self._changed(one, members, after_commit)
+        if moment.what != "state":
+            return one
+        epoch = self._states[moment.which].leader_epoch
+        if epoch > self._states[at].leader_epoch:
+            one = self._fetch_from_deposed(one, at, moment.at_ns)
+        # The answer for acks=all came in the leadership of the writer, if it came.
+        is_over = self._asked.acks_all and epoch not in {self._states[own].leader_epoch for own in self._leadership}
+        return self._commit_since_send(one, at) if is_over and at in self._leadership else one
+
+    def _committed_by(self, at: int) -> int:
+        """Return the time by which the record was committed under an election, if its leader had the record."""
+        asked, evidence = self._asked, self._partition.epochs.of[at]
+        found = evidence.committed.by(asked.offset)
+        if at in self._leadership and asked.acks_all:
+            found = min(found, asked.done_ns)
+        if at == self._writer and asked.read_ns < self._elections.end_ns[at]:
+            found = min(found, asked.read_ns)
+        return found
+
+    def _catch_up(self, one: History, at: int, latest: int, until_ns: int) -> History:
+        """Let members hold what their leader does, if a later record of its log is known to have reached them."""
+        if not self._partition.evidence.cluster.steps_known:
+            return one
+        leader, offset = self._states[latest].leader, self._asked.offset if one.has_it else -1
+        reached = (
+            broker
+            for broker in self._states[latest].isr
+            if broker != leader and one.sets[self._place[broker]] & (~HAS_IT if one.has_it else HAS_IT)
+            if self._partition.caught_up_to(latest, at, broker, until_ns) > offset
+        )
+        return self._changed(one, reached, lambda found: after_catching_up(found, leader_has_it=one.has_it))
+
+    def _fetch_from_deposed(self, one: History, at: int, deposed_ns: int) -> History:
+        """Let replicas fetch the record from a leader that does not know yet that it leads no more, as they do not."""
+        leader, stops_ns = self._states[at].leader, self._leaders.acted_until[at] + self._slack
+        learn_ns = deposed_ns + LEARNS_NS
+
+        def reaches(broker: int) -> bool:
+            is_slow = self._liveness.is_hindered(broker, deposed_ns, learn_ns)
+            until_ns = stops_ns if is_slow else min(stops_ns, learn_ns + self._slack)
+            return self._may_fetch(broker, leader, deposed_ns - self._slack, until_ns)
+
+        return self._follow_leader(one, filter(reaches, self._states[at].replicas))
+
+    def _commit_since_send(self, one: History, at: int) -> History:
+        """Let the record be committed at some time while the leader of an election led.
+
+        So members of the ISR in all its states since the send have had the record.
+        """
+        latest, since_ns = self._leaders.last_state(at), self._asked.sent_ns - self._slack
+        states = range(self._writer, latest + 1)
+        isrs = [self._states[at].isr for at in states if self._elections.time(at + 1) >= since_ns]
+        members = (broker for broker in self._states[latest].isr if all(broker in isr for isr in isrs))
+        return self._changed(one, members, after_commit)
+
+    # ---- the moments
+
+    def _step(self, one: History, moment: PartitionMoment, latest: int) -> Iterator[History]:
+        if moment.what == "restart":
+            was_there = moment.at_ns + self._slack >= self._asked.sent_ns
+            yield self._changed(one, [moment.which] if was_there else [], after_restart)
+        elif moment.what == "disk":
+            disk = self._partition.evidence.disks[moment.which]
+            for after in self._lose_disk(one, moment, disk):
+                # What it fetched before its disk was lost is lost, too.
+                yield self._fetch(after, latest, disk.within.last_ns, {disk.broker})
+        elif moment.which == self._writer:
+            yield self._follow(one, moment.which)
+        else:
+            for after in self._change_leader(one, moment.which):
+                yield self._follow(after, moment.which)
+
+    def _end(self, one: History) -> Iterator[History]:
+        """Yield the histories at the end: the disk of the last leader may have taken the record without an election."""
+        found = HAS_IT if one.leader is None else one.sets[self._place[self._states[one.leader].leader]]
+        taken = 0 if one.guilt else found & (DISK_TOOK_IT | UNRECORDED_LOSS)
+        if not taken or found & HAS_IT:
+            yield one
+        if taken:
+            yield one._replace(guilt=Guilt(reasons=taken))
+
+    def _lose_disk(self, one: History, moment: PartitionMoment, disk: DiskLoss) -> Iterator[History]:
+        """Yield the histories in which the disk was lost by now, and, before its last moment, will be lost later."""
+        if moment.which in one.lost_early:
+            yield one._replace(lost_early=one.lost_early - {moment.which}) if moment.is_last else one
+            return
+        if not moment.is_last:
+            yield one
+        is_first_log = self._is_first_log(one)
+
+        def lose(found: int) -> int:
+            if disk.ends is not None and is_first_log:
+                found = at_measured_end(found, self._asked.offset, disk.ends)
+            return self._after_loss(found, disk)
+
+        lost_early = one.lost_early if moment.is_last else one.lost_early | {moment.which}
+        yield self._changed(one, [disk.broker], lose)._replace(lost_early=lost_early)
+
+    def _is_first_log(self, one: History) -> bool:
+        """Whether no log can have another record at the offset: the first leader wrote it, and all since had it."""
+        is_first = self._writer == self._elections.all[0] and not self._asked.may_be_older
+        return is_first and one.guilt is None and not self._elections.has_gaps
+
+    def _after_loss(self, found: int, disk: DiskLoss) -> int:
+        """Return what a replica may hold after a disk loss, which took nothing that was sent later."""
+        # Clients and steps have one clock.
+        was_before = disk.within.last_ns < self._asked.sent_ns
+        return found if was_before else after_disk(found, self._asked.offset, disk.ends)
+
+    # ---- elections
+
+    def _change_leader(self, one: History, at: int) -> Iterator[History]:
+        """Yield the histories once the record of state `at` was written, before replicas follow the new leader."""
+        alternatives = [one]
+        if self._elections.hides[at]:
+            one = one._replace(sets=tuple(map(after_gap, one.sets)), leader=None, awaits_reader=False)
+            alternatives = [one, one._replace(guilt=one.guilt or Guilt())]
+        for one in alternatives:
+            if self._states[at].leader < 0:
+                yield one._replace(leader=None)
+            elif self._elections.is_election(at):
+                # A reassignment brings brokers into the ISR by the record that elects one of them.
+                yield from self._elect(self._join(one, at), at)
+            else:
+                yield one
+
+    def _elect(self, one: History, at: int) -> Iterator[History]:
+        """Yield the histories in which the winner did not lead, led with the record, or led without it."""
+        asked, elections, winner = self._asked, self._elections, self._states[at].leader
+        led, first, found = self._leaders.led[at], elections.leadership[at], one.sets[self._place[winner]]
+        if not led:
+            yield one._replace(leader=None)
+        if led is False:
+            return
+        had = self._partition.epochs.had(at, asked.value, asked.offset, self._writer)
+        if had is not False and found & HAS_IT:
+            yield self._lead_with_it(one, at, winner)
+        # The log of a leader only grows.
+        leads_on = one.leader is not None and elections.leadership[one.leader] == first
+        is_same_log = leads_on and one.has_it and first <= self._writer
+        if had is True or is_same_log:
+            return
+        for before in self._served_by_now_or_later(one, at):
+            found = before.sets[self._place[winner]]
+            if found & ~HAS_IT or had is False:
+                after = self._changed(before, [winner], lambda found: found & ~HAS_IT or NEVER_HAD_IT)
+                guilt = before.guilt or self._guilt(before, at, lacking(found))
+                yield after._replace(guilt=guilt, leader=at)
+
+    def _lead_with_it(self, one: History, at: int, winner: int) -> History:
+        shown = self._asked.committed is None and self._partition.epochs.of[at].hw_max > self._asked.offset
+        # A leader that lacked what it must have broke the protocol, whatever became of the record later.
+        is_broken = one.guilt is not None and one.guilt.reasons == CONTRADICTED and one.is_committed
+        return self._changed(one, [winner], lambda _: HAS_IT)._replace(
+            holder=at, leader=at, guilt=one.guilt if is_broken else None, is_committed=one.is_committed or shown
+        )
+
+    def _served_by_now_or_later(self, one: History, at: int) -> Iterator[History]:
+        """Yield the histories before a leader without the record: it was served to consumers by now, or will be."""
+        yield one
+        if one.awaits_reader and one.guilt is None:
+            has_gap = self._elections.has_gap_between(self._writer, at)
+            yield (one if has_gap else self._commit_since_send(one, one.holder))._replace(awaits_reader=False)
+
+    def _guilt(self, one: History, at: int, reasons: int) -> Guilt:
+        """Return what a history blames in which the winner of an election lacks the record for these reasons."""
+        if self._elections.gap[at]:
+            return Guilt(reasons=reasons)
+        before = [one.sets[self._place[broker]] for broker in self._states[at - 1].replicas]
+        return Guilt(
+            election=at,
+            # A replica that lacks what it must have may have lacked it at an earlier election.
+            is_first=not reasons & CONTRADICTED or one.holder in self._leadership,
+            by_name=self._leaders.by_name_before(at, one.holder),
+            reasons=reasons,
+            disks_min=sum(found == DISK_TOOK_IT for found in before),
+            disks_max=sum(bool(found & (DISK_TOOK_IT | UNRECORDED_LOSS)) for found in before),
+        )
+
+    # ---- what followers may lose, and what they get
+
+    def _follow(self, one: History, at: int) -> History:
+        """Let replicas enter the ISR by a state, and follow the leader until the next one."""
+        joins = frozenset[int]()
+        is_there = self._states[at].at_ns + self._slack >= self._asked.sent_ns
+        if is_there and at != self._writer and not self._elections.is_election(at):
+            one, joins = self._join(one, at), self._leaders.joins(at)
+        followers = set(self._states[at].replicas) - joins
+        return self._fetch(one, at, self._elections.began_ns[at] - self._slack, followers)
+
+    def _join(self, one: History, at: int) -> History:
+        """Let brokers enter the ISR by the record of a state."""
+        for broker in self._leaders.joins(at) if one.leader is not None else ():
+            one = self._changed(one, [broker], partial(self._after_join, one, broker, at))
+        return one
+
+    def _after_join(self, one: History, broker: int, at: int, found: int) -> int:
+        """Return what a broker may hold that entered the ISR by the record of a state."""
+        assert one.leader is not None
+        losses, is_older = self._partition.losses_since_request(broker, at), one.leader > self._writer
+        is_stale = not losses and self._partition.may_be_stale(broker, one.leader, at)
+        found = before_disk(found) if losses else found
+        found = after_join(found, leader_has_it=one.has_it, is_older=is_older, may_be_stale=is_stale)
+        for disk in losses:
+            found = self._after_loss(found, disk)
+        return found
+
+    def _fetch(self, one: History, at: int, since_ns: int, brokers: set[int]) -> History:
+        """Let replicas follow the leader from a time until the state behind `at`, both by the clock of the steps."""
+        state = self._states[at]
+        if one.leader is None or self._liveness.has_dead_session(state.leader, state):
+            return one
+        # A leader that died serves no more fetches before it registers again.
+        died_ns = self._liveness.died_by(state.leader, state)
+        until_ns = min(self._elections.time(at + 1) + self._slack, died_ns)
+        followers = brokers.intersection(state.replicas)
+        fetching = [broker for broker in followers if self._may_fetch(broker, state.leader, since_ns, until_ns)]
+        return self._follow_leader(one, fetching)
+
+    def _may_fetch(self, broker: int, leader: int, since_ns: int, until_ns: int) -> bool:
+        """Whether a broker may have fetched the record within these times."""
+        since_ns, until_ns = max(self._asked.sent_ns, since_ns), min(NEVER, until_ns)
+        is_asked = broker != leader and since_ns <= until_ns
+        return is_asked and not self._liveness.is_silent(broker, leader, since_ns, until_ns)
+
+    def _follow_leader(self, one: History, brokers: Iterable[int]) -> History:
+        return self._changed(one, brokers, lambda found: while_following(found, leader_has_it=one.has_it))
