@@ -9,7 +9,7 @@ import msgspec
 from analysis.causes.evidence import NEVER
 from analysis.causes.histories import HISTORIES_MAX, Guilt, TooManyHistories, Walk
 from analysis.causes.intervals import CONTRADICTED, STATES
-from analysis.causes.partition import Partition, Question
+from analysis.causes.partition import EvidentPartition, Question
 from analysis.causes.table import NEEDS, Condition, Permits, permits
 from ebbtide.record.verdict import Cause
 
@@ -55,7 +55,7 @@ class CauseAnswer(msgspec.Struct, frozen=True):
         return bool(self.histories) and all(one.permits.may_excuse and not one.permits.needs for one in self.histories)
 
 
-def answer(partition: Partition, asked: Question) -> CauseAnswer:
+def answer(partition: EvidentPartition, asked: Question) -> CauseAnswer:
     """Return what the histories of a record agree on."""
     found, may_be_kept = set[LossHistory](), False
     try:
@@ -71,7 +71,7 @@ def answer(partition: Partition, asked: Question) -> CauseAnswer:
     return msgspec.structs.replace(_answer(partition, asked, fitting), may_be_kept=may_be_kept, histories=fitting)
 
 
-def _with_permits(partition: Partition, asked: Question, one: LossHistory) -> Iterator[LossHistory]:
+def _with_permits(partition: EvidentPartition, asked: Question, one: LossHistory) -> Iterator[LossHistory]:
     """Yield a history with what allows it.
 
     Where nothing allows that the winner of a clean election lacks the record, an earlier election by name may: it put
@@ -94,7 +94,9 @@ def _with_permits(partition: Partition, asked: Question, one: LossHistory) -> It
         yield asking(guilt)
 
 
-def _agreed(partition: Partition, asked: Question, histories: Collection[LossHistory]) -> tuple[LossHistory, ...]:
+def _agreed(
+    partition: EvidentPartition, asked: Question, histories: Collection[LossHistory]
+) -> tuple[LossHistory, ...]:
     """Return the histories with what allows their elections, by what all of them show alike."""
     is_committed = all(one.is_committed for one in histories)
     order = sorted(histories, key=lambda one: (one.writer, one.holder, one.guilty or -1, one.guilt.reasons))
@@ -105,7 +107,7 @@ def _agreed(partition: Partition, asked: Question, histories: Collection[LossHis
     return tuple(msgspec.structs.replace(one, permits=permitted[one.guilt.election]) for one in order)
 
 
-def _ask_table(partition: Partition, asked: Question, alike: Sequence[Guilt], *, is_committed: bool) -> Permits:
+def _ask_table(partition: EvidentPartition, asked: Question, alike: Sequence[Guilt], *, is_committed: bool) -> Permits:
     """Ask the table about one election that histories blame; a condition is met if all of them meet it."""
     at, reasons = alike[0].election, 0
     for guilt in alike:
@@ -145,7 +147,7 @@ def _at_least(count_min: int, count_max: int, bound_min: int | None, bound_max: 
     return True if count_min >= bound_max else (None if count_max >= bound_min else False)
 
 
-def _answer(partition: Partition, asked: Question, fitting: Sequence[LossHistory]) -> CauseAnswer:
+def _answer(partition: EvidentPartition, asked: Question, fitting: Sequence[LossHistory]) -> CauseAnswer:
     elections = {one.guilty for one in fitting}
     guilty = next(iter(elections)) if len(elections) == 1 else None
     causes = {cause for one in fitting for cause in one.permits.causes}
@@ -161,7 +163,7 @@ def _answer(partition: Partition, asked: Question, fitting: Sequence[LossHistory
 
 
 def _without_permission(
-    partition: Partition, asked: Question, guilty: int | None, fitting: Sequence[LossHistory]
+    partition: EvidentPartition, asked: Question, guilty: int | None, fitting: Sequence[LossHistory]
 ) -> CauseAnswer:
     """Return that the protocol forbids the loss, unless something that is not known may allow it."""
     elections = partition.elections

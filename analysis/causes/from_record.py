@@ -20,7 +20,7 @@ from analysis.causes.evidence import (
     Silence,
     UncleanRequest,
 )
-from analysis.causes.partition import Partition
+from analysis.causes.partition import EvidentPartition
 from analysis.record.record import Record
 from ebbtide.record.node_times import Span
 from ebbtide.record.rows import PartitionState
@@ -37,18 +37,18 @@ class EvidentRecord:
 
     def __init__(self, record: Record) -> None:
         self.record = record
-        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._partitions: dict[tuple[str, int], EvidentPartition] = {}
 
     @cached_property
     def _cluster(self) -> ClusterEvidence:
         return cluster_evidence(self.record)
 
-    def partition(self, topic: str, partition: int) -> Partition:
+    def partition(self, topic: str, partition: int) -> EvidentPartition:
         """Return all that the record says of a partition. Raises `UsageError` when a table is damaged."""
         key = (topic, partition)
         if key not in self._partitions:
             evidence = partition_evidence(self.record, topic, partition, self._cluster)
-            self._partitions[key] = Partition(evidence)
+            self._partitions[key] = EvidentPartition(evidence)
         return self._partitions[key]
 
 

@@ -35,7 +35,7 @@ from analysis.causes.intervals import (
 )
 from analysis.causes.liveness import LEARNS_NS
 from analysis.causes.moments import PartitionMoment
-from analysis.causes.partition import Partition, Question
+from analysis.causes.partition import EvidentPartition, Question
 
 HISTORIES_MAX = 10_000
 
@@ -88,7 +88,7 @@ class History(NamedTuple):
 class Walk:
     """The walk through the moments of a partition, for one record and the election under which it was written."""
 
-    def __init__(self, partition: Partition, asked: Question, writer: int) -> None:
+    def __init__(self, partition: EvidentPartition, asked: Question, writer: int) -> None:
         self._partition, self._asked, self._writer = partition, asked, writer
         self._elections, self._states = partition.elections, partition.elections.states
         self._leaders, self._liveness, self._slack = partition.leaders, partition.liveness, partition.liveness.slack

@@ -42,7 +42,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.committed) or self.acks_all or self.read_ns < NEVER
 
 
-class Partition:
+class EvidentPartition:
     """The evidence on a partition, with what follows from it for every record alike."""
 
     def __init__(self, evidence: PartitionEvidence) -> None:

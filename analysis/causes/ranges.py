@@ -13,11 +13,11 @@ import numpy as np
 from analysis.causes.answer import CauseAnswer, answer
 from analysis.causes.evidence import NEVER, Ints, column
 from analysis.causes.liveness import LEARNS_NS
-from analysis.causes.partition import Partition, Question
+from analysis.causes.partition import EvidentPartition, Question
 
 
 def answers_of_sends(
-    partition: Partition, lost: Ints, *, committed: bool | None = None
+    partition: EvidentPartition, lost: Ints, *, committed: bool | None = None
 ) -> tuple[list[CauseAnswer], Ints]:
     """Return the distinct answers for these sends, and for each send the index of its answer.
 
@@ -28,7 +28,7 @@ def answers_of_sends(
 
 
 def questions_of_sends(
-    partition: Partition, lost: Ints, *, committed: bool | None = None
+    partition: EvidentPartition, lost: Ints, *, committed: bool | None = None
 ) -> tuple[list[Question], Ints]:
     """Return one question for all sends that share their fate, and for each send the index of its question."""
     sends, epochs = partition.evidence.sends, partition.epochs
@@ -42,7 +42,7 @@ def questions_of_sends(
     places = [
         np.searchsorted(time_cuts, at) + np.searchsorted(time_cuts, at, side="right") for at in (sent, done, read)
     ]
-    offset_place = np.searchsorted(_offset_cuts(partition), offset, side="right")
+    offset_place = np.searchsorted(column(offset_cuts(partition)), offset, side="right")
     keys = np.column_stack((offset_place, *places, all_acks, epoch, np.packbits(writers, axis=1)))
     _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     found = [
@@ -61,7 +61,7 @@ def questions_of_sends(
     return found, column(which).reshape(-1)
 
 
-def offset_cuts(partition: Partition) -> list[int]:
+def offset_cuts(partition: EvidentPartition) -> list[int]:
     """Return the offsets at which an answer may change: ends of logs, starts of epochs, HWs, what was committed."""
     found = {end for disk in partition.evidence.disks if disk.ends for end in (disk.ends.before, disk.ends.after)}
     times = np.unique([moment.at_ns - partition.liveness.slack for moment in partition.moments])
@@ -73,12 +73,8 @@ def offset_cuts(partition: Partition) -> list[int]:
     return sorted(found)
 
 
-def _offset_cuts(partition: Partition) -> Ints:
-    return column(offset_cuts(partition))
-
-
-def _ends_of_catching_up(partition: Partition, at: int) -> set[int]:
-    """Return every offset that `Partition.caught_up_to` may return for an election."""
+def _ends_of_catching_up(partition: EvidentPartition, at: int) -> set[int]:
+    """Return every offset that `EvidentPartition.caught_up_to` may return for an election."""
     began, ends_ns = partition.elections.states[at].at_ns, partition.elections.end_ns[at]
     untils = {one.at_ns for one in partition.moments if began <= one.at_ns <= ends_ns}
     sinces = {disk.within.last_ns for disk in partition.evidence.disks}
@@ -86,7 +82,7 @@ def _ends_of_catching_up(partition: Partition, at: int) -> set[int]:
     return {partition.reached(at, since, until) for since in sinces for until in untils if since <= until}
 
 
-def _time_cuts(partition: Partition) -> Ints:
+def _time_cuts(partition: EvidentPartition) -> Ints:
     """Return the times at which an answer may change; two clocks may differ by the slack."""
     evidence, liveness = partition.evidence, partition.liveness
     states = [state.at_ns for state in evidence.states]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from analysis.causes.answer import CauseAnswer, LossHistory
 from analysis.causes.intervals import states_in
-from analysis.causes.partition import Partition
+from analysis.causes.partition import EvidentPartition
 from analysis.causes.table import Kind
 from ebbtide.record.verdict import Cause
 
@@ -29,7 +29,7 @@ _WHY: Mapping[Cause, str] = {
 _FORBIDDEN = "the protocol does not allow that"
 
 
-def sentence(partition: Partition, found: CauseAnswer) -> str:
+def sentence(partition: EvidentPartition, found: CauseAnswer) -> str:
     """Return what a verdict says of an answer."""
     if found.cause is None:
         roads = sorted({_road(partition, one) for one in found.histories if one.permits.causes})
@@ -41,12 +41,12 @@ def sentence(partition: Partition, found: CauseAnswer) -> str:
     return f"{'; or '.join(roads)}; {why}"
 
 
-def tell(partition: Partition, found: CauseAnswer) -> list[str]:
+def tell(partition: EvidentPartition, found: CauseAnswer) -> list[str]:
     """Return each history in a sentence, from the append to the row of the table that allows it or not."""
     return list(dict.fromkeys(_tell(partition, one) for one in found.histories))
 
 
-def _tell(partition: Partition, one: LossHistory) -> str:
+def _tell(partition: EvidentPartition, one: LossHistory) -> str:
     states = partition.elections.states
     append, last = states[one.writer], states[one.holder]
     text = f"broker {append.leader} appended it under leader epoch {append.leader_epoch}; "
@@ -61,7 +61,7 @@ def _tell(partition: Partition, one: LossHistory) -> str:
     return "; ".join([text, *allowed, *(f"not known: {need}" for need in sorted(one.permits.needs))])
 
 
-def _road(partition: Partition, one: LossHistory) -> str:
+def _road(partition: EvidentPartition, one: LossHistory) -> str:
     reasons = " or ".join(states_in(one.guilt.reasons))
     if one.guilty is None:
         return f"some leader {reasons}" if reasons else "an election that is missing"

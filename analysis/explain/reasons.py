@@ -27,8 +27,6 @@ from ebbtide.rules.table import ABORTED_READ, ANOMALIES, DUPLICATE, LOST
 from ebbtide.untrusted.values import decode_json
 
 Name = Literal["lost", "safe", "duplicated", "aborted", "never-acked", "acks-0", "below-start", "not-known"]
-
-
 _HISTORIES_MAX = 5
 
 
@@ -397,8 +395,6 @@ def _histories(fate: Fate) -> list[Reason]:
         return [Reason(text=f"How it got lost: {fate.histories[0]}.", place=place)]
     shown = [Reason(text=f"A history that fits: {one}.", place=place) for one in fate.histories[:_HISTORIES_MAX]]
     more = len(fate.histories) - len(shown)
-    return (
-        [*shown, Reason(text=f"And {plural(more, 'more history', 'more histories')} fit.", place=place)]
-        if more
-        else shown
-    )
+    if more:
+        shown.append(Reason(text=f"And {plural(more, 'more history', 'more histories')} fit.", place=place))
+    return shown

@@ -15,7 +15,7 @@ from analysis.causes.answer import CauseAnswer, answer
 from analysis.causes.evidence import NEVER, Ints
 from analysis.causes.from_record import EvidentRecord
 from analysis.causes.intervals import CONTRADICTED
-from analysis.causes.partition import Partition, Question
+from analysis.causes.partition import EvidentPartition, Question
 from analysis.causes.ranges import answers_of_sends, questions_of_sends
 from analysis.causes.table import NEEDS
 from analysis.causes.words import sentence
@@ -86,7 +86,7 @@ def _whole(lost: LostRange, found: Attribution) -> LostPart:
     )
 
 
-def _lost_sends(evident: EvidentRecord, lost: LostRange) -> tuple[Partition, Ints]:
+def _lost_sends(evident: EvidentRecord, lost: LostRange) -> tuple[EvidentPartition, Ints]:
     """Return the sends of a lost range: those that the final log lacks, by their values where that is not enough."""
     partition = evident.partition(lost.topic, lost.partition)
     sends, found = partition.evidence.sends, partition.lost
@@ -127,7 +127,7 @@ def gravest(found: Sequence[Attribution]) -> Attribution:
     return min(found, key=lambda one: order.index(one.cause) if one.cause in order else len(order))
 
 
-def _question(partition: Partition, lost_offset: LostOffset, until: int | None) -> Question:
+def _question(partition: EvidentPartition, lost_offset: LostOffset, until: int | None) -> Question:
     elections, epoch = partition.elections, lost_offset.since_epoch
     writers = [at for at in elections.all if elections.states[at].leader_epoch == epoch]
     if not writers and not lost_offset.exact:
@@ -144,7 +144,7 @@ def _question(partition: Partition, lost_offset: LostOffset, until: int | None) 
     )
 
 
-def _known_record(partition: Partition, lost_offset: LostOffset, until: int | None) -> Question | None:
+def _known_record(partition: EvidentPartition, lost_offset: LostOffset, until: int | None) -> Question | None:
     """Return the question about the acked record that stood at the offset, if it was of that very epoch."""
     lost = partition.lost
     asked, _ = questions_of_sends(partition, lost[partition.evidence.sends.offset[lost] == lost_offset.offset])
@@ -171,7 +171,7 @@ def attribute_regression(evident: EvidentRecord, back: HwRegression) -> Attribut
     return attribute(evident, lost_offset)
 
 
-def _attribution(evident: EvidentRecord, partition: Partition, found: CauseAnswer, offset: int) -> Attribution:
+def _attribution(evident: EvidentRecord, partition: EvidentPartition, found: CauseAnswer, offset: int) -> Attribution:
     """Return an answer as an attribution; `offset` is the lowest one that it is about."""
     elected = None if found.guilty is None else partition.elections.states[found.guilty]
     election = next((one for one in evident.record.elections if one.after == elected), None)
@@ -187,7 +187,7 @@ def _attribution(evident: EvidentRecord, partition: Partition, found: CauseAnswe
     )
 
 
-def _how_it_lost_it(record: Record, partition: Partition, at: int, offset: int) -> tuple[str, bool]:
+def _how_it_lost_it(record: Record, partition: EvidentPartition, at: int, offset: int) -> tuple[str, bool]:
     """Return how a leader came to lack what each ISR member has, and whether its join broke KIP-903.
 
     Its own log may say that it truncated the record after it had joined the ISR. Otherwise it joined without the record

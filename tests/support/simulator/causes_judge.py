@@ -8,7 +8,7 @@ from pathlib import Path
 
 from analysis.causes.evidence import PartitionEvidence
 from analysis.causes.from_record import cluster_evidence, partition_evidence
-from analysis.causes.partition import Partition
+from analysis.causes.partition import EvidentPartition
 from analysis.causes.ranges import answers_of_sends
 from analysis.record.record import Record
 from ebbtide.record.folder import RecordFolder
@@ -39,7 +39,7 @@ def answers_of(histories: Iterable[PartitionEvidence]) -> Answers:
     """Return the same causes, of the input of the causes for each partition."""
     found: dict[Key, tuple[str | None, int | None]] = {}
     for one in histories:
-        partition = Partition(one)
+        partition = EvidentPartition(one)
         lost = partition.lost
         answers, places = answers_of_sends(partition, lost)
         for at, place in zip(lost.tolist(), places.tolist(), strict=True):

@@ -12,7 +12,7 @@ from real_records import KNOWN_TRUTHS, unpack_record
 from analysis.causes.columns import PartitionTables
 from analysis.causes.evidence import Ints
 from analysis.causes.from_record import cluster_evidence, partition_evidence
-from analysis.causes.partition import Partition
+from analysis.causes.partition import EvidentPartition
 from analysis.causes.ranges import answers_of_sends
 from analysis.judging.one_record import prepare_record
 from ebbtide.record.folder import RecordFolder
@@ -25,7 +25,7 @@ def causes_in(name: str, to: Path) -> Found:
     record = prepare_record(RecordFolder(unpack_record(name, to, KNOWN_TRUTHS)))
     found = Found()
     for topic, number in sorted(record.timeline.partitions):
-        partition = Partition(partition_evidence(record, topic, number, cluster_evidence(record)))
+        partition = EvidentPartition(partition_evidence(record, topic, number, cluster_evidence(record)))
         lost = partition.lost
         answers, which = answers_of_sends(partition, lost)
         for send, at in zip(lost.tolist(), which.tolist(), strict=True):

@@ -16,7 +16,7 @@ from analysis.causes.evidence import (
     Silence,
     column,
 )
-from analysis.causes.partition import Partition
+from analysis.causes.partition import EvidentPartition
 from analysis.causes.ranges import answers_of_sends
 from ebbtide.record.node_times import Span
 from ebbtide.record.rows import BrokerEvent, PartitionState
@@ -91,7 +91,7 @@ def elections_of(values: list[int]) -> dict[int, int | None]:
         polls=ReadRows(value=column([98]), offset=column([150]), epoch=column([2]), at_ns=column([40 * SECOND])),
         final=ReadRows(value=column([99]), offset=column([50]), epoch=column([4]), at_ns=column([NEVER])),
     )
-    partition = Partition(history)
+    partition = EvidentPartition(history)
     answers, which = answers_of_sends(partition, partition.lost, committed=True)
     return {values[send]: answers[at].guilty for send, at in zip(partition.lost.tolist(), which.tolist(), strict=True)}
 
