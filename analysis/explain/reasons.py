@@ -108,7 +108,9 @@ def fate_of(
         return fate(
             "not-known", "open", "was acked and is not in the final read; the judge cannot say that it is lost.", why
         )
-    return fate("safe", "good", "is safe: it was acked, and it is in the final log.")
+    wrong = [ANOMALIES[kind].despite for kind in kinds if kind in ANOMALIES and ANOMALIES[kind].despite]
+    text = f"is safe: {', '.join(['it was acked, and it is in the final log', *(f'but {one}' for one in wrong)])}."
+    return fate("safe", "open" if wrong else "good", text)
 
 
 def _answer(sent: Mapping[str, Any]) -> str:

@@ -62,6 +62,7 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
     found_as: str = ""
     expected_by: str = ""
     headline: tuple[str, str] | None = None
+    despite: str = ""
 
     def count(self, number: int) -> str:
         """Return a number of items in words: `1 lost record`, `2 lost records`."""

@@ -18,10 +18,13 @@ _PLACES_MAX = 4
 class BlamedPart(msgspec.Struct, frozen=True, kw_only=True):
     """What an anomaly is, by its kind: the fields are evidence of clauses."""
 
+    SPAN: ClassVar[tuple[str, ...]] = ("first_offset", "last_offset")
+
     @property
     def span(self) -> tuple[int | None, int | None]:
         """The lowest and the highest offset; of a HW that went back, what it went back to and from."""
-        return None, None
+        numbers = [getattr(self, name) for name in self.SPAN] or [None]
+        return numbers[0], numbers[-1]
 
 
 class LostRecords(BlamedPart, frozen=True, kw_only=True):
@@ -32,11 +35,6 @@ class LostRecords(BlamedPart, frozen=True, kw_only=True):
     first_offset: int
     last_offset: int
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """The first and the last offset."""
-        return self.first_offset, self.last_offset
-
 
 class VanishedPart(BlamedPart, frozen=True, kw_only=True):
     """Vanished or diverged records between two offsets; `kind` is the anomaly's."""
@@ -45,24 +43,15 @@ class VanishedPart(BlamedPart, frozen=True, kw_only=True):
     first_offset: int
     last_offset: int
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """The first and the last offset."""
-        return self.first_offset, self.last_offset
-
 
 class FallenHw(BlamedPart, frozen=True, kw_only=True):
     """An HW that went back under a leader epoch."""
 
+    SPAN = ("to", "from_")
     kind: ClassVar[str] = HW_REGRESSION
     from_: int = msgspec.field(name="from")
     to: int
     leader_epoch: int
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """What it went back to, and from."""
-        return self.to, self.from_
 
 
 class LostCommit(BlamedPart, frozen=True, kw_only=True):
@@ -71,6 +60,8 @@ class LostCommit(BlamedPart, frozen=True, kw_only=True):
     `kind` is the anomaly's; `settled` is as in the reconciliation.
     """
 
+    SPAN = ("offset",)
+
     kind: str
     group: str
     of: str
@@ -78,14 +69,11 @@ class LostCommit(BlamedPart, frozen=True, kw_only=True):
     served: int | None
     settled: bool
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """The committed offset."""
-        return self.offset, self.offset
-
 
 class RepeatedInput(BlamedPart, frozen=True, kw_only=True):
     """Inputs from partition `of` that a `group` copied more than once."""
+
+    SPAN = ()
 
     kind: str
     group: str

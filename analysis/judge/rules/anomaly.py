@@ -43,6 +43,7 @@ class Anomaly(DeclaredRule, frozen=True, kw_only=True):
     - `found_as`: what findings call the kind, with `{}` for committed or uncommitted; empty: they call it by its name.
     - `expected_by`: the key of a prediction that expects items by "some", with `{}` as in `found_as`; empty: none does.
     - `headline`: what the sentence at the top of a page says of one item, and of several; None: nothing.
+    - `despite`: what is wrong with a record that is in the final log, to end a sentence on it; empty: nothing.
     - `fact`: the coverage fact that counts its items; None: none does.
     """
 
@@ -62,4 +63,5 @@ class Anomaly(DeclaredRule, frozen=True, kw_only=True):
     found_as: str = ""
     expected_by: str = ""
     headline: tuple[str, str] | None = None
+    despite: str = ""
     fact: Fact | None = None

@@ -125,6 +125,7 @@ RULE = Anomaly(
     items=_items,
     groups=copies.GROUPS,
     questions=(CopiesAsked,),
+    despite="a copier passed it by",
     headline=("input is skipped by a copier", "inputs are skipped by a copier"),
     fact=Fact(
         "clients",

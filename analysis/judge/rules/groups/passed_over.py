@@ -77,6 +77,7 @@ RULE = Anomaly(
     items=_items,
     questions=(LeftOut,),
     allowed_by="passed_over",
+    despite="no member of a group got it, though it had been promised the record",
     headline=("acked record is passed over by its group", "acked records are passed over by their groups"),
     example="""
         Consumer 5, alone in its group, got offset 0, and offset 2 in its next session. Nobody got offset 1.

@@ -100,6 +100,7 @@ RULE = Anomaly(
     why_unknown=why_unknown,
     items=_items,
     questions=(Unseen,),
+    despite="consumers passed it by, and none got it",
     example="""
         The final log has values 1, 2 and 3. Consumer 1 got 1 and 3 in one session, and nobody got 2.
         polls: 0=1 2=3; final 0=1 1=2 2=3

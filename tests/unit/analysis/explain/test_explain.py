@@ -163,6 +163,17 @@ def test_a_safe_record_is_where_the_final_read_and_the_replicas_have_it(tmp_path
     ]
 
 
+def test_a_safe_record_that_no_member_of_a_group_got_is_not_only_safe(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    send(story, 5, at=5)
+    read(story, 5, at=5)
+    life = life_of(finish(story, anomaly("passed-over", 5, 5)), 5)
+    assert life.headline.endswith(
+        "it is in the final log, but no member of a group got it, though it had been promised the record."
+    )
+    assert any(one.text.startswith("The reconciliation lists it as passed-over: acked record") for one in life.reasons)
+
+
 @pytest.mark.parametrize(
     ("columns", "kind", "headline"),
     [
