@@ -33,8 +33,8 @@ import pyarrow.parquet as pq
 from confluent_kafka import KafkaError, Message
 
 from bench.measured_on import measured_on
+from cluster.runtime.java_programs import ensure_tools
 from cluster.runtime.tool_command import ToolCommand
-from cluster.runtime.verifiable_tools import ensure_tools
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import encode
 from ebbtide.properties_file import render

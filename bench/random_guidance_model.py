@@ -21,7 +21,7 @@ from ebbtide.scenario.model import Scenario
 from harness.random.drawing import world_of
 from harness.random.guide import Guide
 from harness.random.kind import waiting_s
-from harness.random.table import GENERATORS
+from harness.random.schedule import GENERATORS
 from harness.random.world import World
 
 _AT_ONCE_MAX = 4

@@ -37,8 +37,7 @@ from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.validate_order import FaultNow
 from faults.base import Effect, merge_effects, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan
-from faults.power import power_loss
-from faults.torn_write import torn_write
+from faults.power import power_loss, torn_write
 
 _PULSES_START_S = 10.0
 """How long (s) the process that freezes the volume may take to start."""

@@ -16,7 +16,7 @@ from cluster.runtime.base import Runtime
 from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.kraft.voters import VoterSet
 from ebbtide.record.node_times import NodeTimes
-from ebbtide.record.sides import CutSides
+from ebbtide.record.steps import CutSides
 from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS, NEEDS_A_SOUND_VOLUME, StepKind

@@ -14,7 +14,7 @@ import msgspec
 from cluster.host.limits import burst_bytes
 from cluster.host.links import Cut, Transfer
 from cluster.runtime.base import Runtime
-from ebbtide.record.sides import CutSides
+from ebbtide.record.steps import CutSides
 from ebbtide.scenario.roles import CLIENTS, Role
 from ebbtide.scenario.steps.network import (
     BetweenStep,

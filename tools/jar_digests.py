@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cluster.jars import connector, digests
-from cluster.jars.checked_jars import sha256_of
+from cluster.jars.digests import sha256_of
 from cluster.jars.releases import ensure
 from cluster.jars.tools_jar import tools_jar
 from ebbtide.releases.known_releases import KNOWN

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import confluent_kafka
 
-from cluster.runtime.kafka_settings import defined_settings
+from cluster.runtime.java_programs import defined_settings
 from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario.kafka_settings import KafkaSetting
 

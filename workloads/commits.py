@@ -16,9 +16,8 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from ebbtide import run_clock
-from ebbtide.journal.commit_outcomes import outcome_of_commit
-from ebbtide.journal.commits import Commit, CommitAnswer, Entry
-from ebbtide.scenario.group_offsets import OFFSETS_PARTITION
+from ebbtide.journal.commits import Commit, CommitAnswer, Entry, outcome_of_commit
+from ebbtide.scenario.internal_topics import OFFSETS_PARTITION
 from workloads.config import ConsumerConfig
 
 COMMITS_OF_A_CONSUMER = 1_000_000_000

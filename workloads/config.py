@@ -16,8 +16,8 @@ from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.scenario.client_libraries import GroupProtocol
+from ebbtide.scenario.kafka_settings import RefusedByKafka, allowed_or_near
 from ebbtide.scenario.model import CopiedOffsets, Isolation, OffsetReset
-from ebbtide.scenario.refused_settings import RefusedByKafka, allowed_or_near
 
 FINAL_CONSUMER = 0
 """The id under which the final read is journalled; scenario consumers count from 1, so that it is free."""

@@ -17,7 +17,7 @@ from cluster.kafka_api.group_offsets import committed_offsets
 from ebbtide import run_clock
 from ebbtide.journal.commits import ServedOffset
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.scenario.group_offsets import OFFSETS_PARTITION
+from ebbtide.scenario.internal_topics import OFFSETS_PARTITION
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
 from workloads.commits import number_of
 from workloads.config import SamplerConfig

@@ -24,7 +24,7 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from kafka.structs import OffsetAndMetadata
 
-from ebbtide.journal.commit_outcomes import LastCommitAnswer
+from ebbtide.journal.commits import LastCommitAnswer
 from workloads import consumer
 from workloads.config import ConsumerConfig
 from workloads.library_settings import librdkafka_consumer_settings

@@ -6,7 +6,7 @@ nothing here but its number, and its answer is only put into a list. `close_runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, cycle, pairwise
 from typing import cast
 
@@ -16,14 +16,38 @@ from confluent_kafka import KafkaError, Message
 from ebbtide import run_clock
 from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.outcomes import name_of_code, outcome_of_last_answer
-from ebbtide.journal.payload import value_at
-from ebbtide.journal.payload_batches import Ints, PayloadBatches
+from ebbtide.journal.payload import Ints, PayloadBatches, value_at
 from workloads.config import ProducerConfig
 from workloads.library_settings import makes_one_attempt
-from workloads.send_turns import SendTurns
 from workloads.sending import send_order
 from workloads.single_sends import OpenPartition, SingleSends
 from workloads.status import StatusFile
+
+
+class SendTurns:
+    """Record numbers count up from 0 over all partitions; the order of the partitions repeats."""
+
+    def __init__(self, partitions: Sequence[int]) -> None:
+        """`partitions` are those of the first records, until the order repeats."""
+        self._partitions = np.array(partitions, np.int64)
+        self._has_one_turn = len(partitions) == 1
+        counts = np.bincount(self._partitions)
+        seen = [partitions[:turn].count(partition) for turn, partition in enumerate(partitions)]
+        self._seen_before = np.array(seen, np.int64)
+        self._per_round = counts[self._partitions]
+
+    def partitions(self, numbers: Ints) -> Ints:
+        """Return the partition of each record."""
+        if self._has_one_turn:  # spares two divisions for each record
+            return np.full(len(numbers), self._partitions[0])
+        return self._partitions[numbers % len(self._partitions)]
+
+    def sequences(self, numbers: Ints) -> Ints:
+        """Return the sequence of each record in its partition."""
+        if self._has_one_turn:
+            return numbers
+        rounds, turns = np.divmod(numbers, len(self._partitions))
+        return rounds * self._per_round[turns] + self._seen_before[turns]
 
 
 class LibrdkafkaSends(SingleSends):

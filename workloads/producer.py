@@ -34,13 +34,12 @@ from kafka.errors import KafkaTimeoutError
 from ebbtide.errors import HarnessError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.payload import encoder, value_at
-from workloads.attempts import AttemptWatch
 from workloads.config import ProducerConfig
 from workloads.incarnations import KafkaPythonIncarnation
 from workloads.process import Stop
 from workloads.reaching import client_security
 from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order
-from workloads.sends import Sends
+from workloads.sends import AttemptWatch, Sends
 from workloads.settings import producer_settings
 from workloads.status import ClientState, StatusFile
 from workloads.transaction_loop import send_transactions

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster.kafka_api.connection import LATEST, NONE, WireError
+from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, LATEST, NONE, WireError
 from ebbtide import run_clock
 from ebbtide.journal.commits import ServedOffset, pack_commits
 from ebbtide.journal.descriptions import PartitionAnswer, pack_described
@@ -23,11 +23,69 @@ from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import pack_watermarks
 from ebbtide.waiting import pause
 from workloads.config import SamplerConfig, read_config
-from workloads.describer import BrokerDescriber
 from workloads.group_offsets import BrokerOffsetReader
 from workloads.process import Stop, run_client
 from workloads.reaching import connection_to
 from workloads.status import ClientState, StatusFile
+
+
+class BrokerDescriber(threading.Thread):
+    """Asks one broker for every topic, repeatedly.
+
+    It ends where the broker does not support the API.
+    """
+
+    def __init__(
+        self, config: SamplerConfig, broker: int, answers: deque[PartitionAnswer], stopping: threading.Event
+    ) -> None:
+        super().__init__(name=f"describer-{broker}", daemon=True)
+        self._broker = broker
+        self._answers = answers
+        self._stopping = stopping
+        self._interval_s = config.describe_interval_ms / 1000
+        self._topics = {name: index for index, name in enumerate(config.topics)}
+        self._connection = connection_to(
+            config.endpoints,
+            config.brokers[broker],
+            connect_timeout_s=config.connect_timeout_ms / 1000,
+            request_timeout_s=config.request_timeout_ms / 1000,
+        )
+        self._speaks: bool | None = None
+
+    def run(self) -> None:
+        """Ask until stopped; ask a broker that does not answer again after the interval."""
+        while self._speaks is not False and not self._stopping.wait(self._interval_s):
+            try:
+                self._ask()
+            except WireError:
+                continue
+        self._connection.close()
+
+    def _ask(self) -> None:
+        """Ask once. Raises `WireError`."""
+        self._connection.connect()
+        if self._speaks is None:
+            self._speaks = DESCRIBE_TOPIC_PARTITIONS in self._connection.api_keys()
+            return
+        asked_ns = run_clock.now_ns()
+        found = self._connection.describe(list(self._topics))
+        at_ns = run_clock.now_ns()
+        self._answers.extend(
+            PartitionAnswer(
+                topic=self._topics[one.topic],
+                partition=one.partition,
+                broker=self._broker,
+                leader=one.leader,
+                leader_epoch=one.leader_epoch,
+                isr=one.isr,
+                elr=one.elr,
+                last_known_elr=one.last_known_elr,
+                asked_ns=asked_ns,
+                at_ns=at_ns,
+            )
+            for one in found
+        )
+
 
 _FLUSH_S = 0.02
 

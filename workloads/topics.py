@@ -7,26 +7,48 @@ may be started before the cluster answers: it waits for the brokers.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from cluster.kafka_api.config_names import INVALID_CONFIG
+from cluster.kafka_api.config_names import INVALID_CONFIG, known_topic_settings
 from cluster.kafka_api.connection import NONE, BrokerConnection, ClusterState, WireError
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import write_atomically
+from ebbtide.suggestions import nearest_words
 from ebbtide.waiting import wait_until
-from workloads.config import (
-    NewTopic,
-    RefusedSetting,
-    TopicsConfig,
-    TopicsResult,
-    read_config,
-)
+from workloads.config import NewTopic, RefusedSetting, TopicsConfig, TopicsResult, read_config
 from workloads.process import Stop, run_client
 from workloads.status import ClientState, StatusFile
-from workloads.topic_refusals import find_refused_settings
+
+
+def find_refused_settings(
+    broker: BrokerConnection, configs: Mapping[str, Mapping[str, str]], refused: str, message: str
+) -> list[RefusedSetting]:
+    """Return the settings of all topics that Kafka does not know, else what it says of the topic that it refused.
+
+    `configs` are those of the topics by name, and `message` is Kafka's about `refused`. Raises `WireError`.
+    """
+    known = sorted(known_topic_settings(broker, refused))
+    unknown = [
+        RefusedSetting(
+            topic=name,
+            why=f"Kafka does not know {key}",
+            near=next(iter(nearest_words(key, known, most=1)), ""),
+            key=key,
+        )
+        for name, config in configs.items()
+        for key in config
+        if known and key not in known
+    ]
+    if unknown:
+        return unknown
+    words = {word.strip(",.:;") for word in message.split()}
+    named = [key for key in configs[refused] if key in words]
+    why = f"Kafka refuses the settings of a topic: {message}"
+    return [RefusedSetting(topic=refused, why=why, key=named[0] if len(named) == 1 else "")]
+
 
 _TOPIC_ALREADY_EXISTS = 36
 _NOT_YET = frozenset({-1, 5, 7, 8, 14, 15, 38, 41, 89})

@@ -30,27 +30,61 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
+import msgspec
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.journal.payload import value_at
-from ebbtide.record.clients import ClientEvent, Event
+from ebbtide.record.clients import ClientEvent, Event, TxnOutcome
 from ebbtide.waiting import WaitExpired, pause
 from workloads.config import ProducerConfig
 from workloads.incarnations import Incarnation
 from workloads.send_account import SendAccount
-from workloads.txn_outcomes import (
-    ABORTED,
-    COMMITTED,
-    EPOCH_MOVED,
-    FENCED,
-    IN_DOUBT,
-    REFUSED,
-    REPLACED,
-    UNRESOLVED,
-    TxnRow,
+
+
+class TxnRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One way in which a transaction ends."""
+
+    name: str
+    outcome: TxnOutcome
+    why: str
+
+
+COMMITTED = TxnRow(
+    name="COMMITTED", outcome="committed", why="Every record was acked and the coordinator confirmed the commit."
 )
+ABORTED = TxnRow(name="ABORTED", outcome="aborted", why="The coordinator confirmed the abort that was asked for.")
+FENCED = TxnRow(
+    name="FENCED",
+    outcome="aborted",
+    why="Before the commit was asked for, the start of a newer incarnation was confirmed, which aborts what is open.",
+)
+REFUSED = TxnRow(
+    name="REFUSED",
+    outcome="aborted",
+    why="The commit was sent once, and the coordinator refused it as that of an older producer epoch.",
+)
+REPLACED = TxnRow(
+    name="REPLACED",
+    outcome="aborted",
+    why="No commit was asked for, and the start of the next incarnation was confirmed, which aborts what is open.",
+)
+IN_DOUBT = TxnRow(
+    name="IN_DOUBT", outcome="unknown", why="The commit was asked for and not confirmed: it may have been decided."
+)
+EPOCH_MOVED = TxnRow(
+    name="EPOCH_MOVED",
+    outcome="unknown",
+    why="The client reports a commit, but its producer epoch moved meanwhile: it may have asked for nothing.",
+)
+UNRESOLVED = TxnRow(
+    name="UNRESOLVED", outcome="unknown", why="The producer stopped, or was killed, before the transaction's end."
+)
+
+TXN_TABLE = (COMMITTED, ABORTED, FENCED, REFUSED, REPLACED, IN_DOUBT, EPOCH_MOVED, UNRESOLVED)
+"""Every row, in the order of the documentation."""
+
 
 _AGAIN_S = 0.2
 """Seconds between two attempts to start an incarnation."""

@@ -30,7 +30,7 @@ from analysis.reconcile.model import GroupsOfKind, LostCommits
 from analysis.rows.facts import Facts
 from analysis.spark.sql import DataFrame, F, SparkSession, Window
 from analysis.spark.tables import RecordTables
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 
 REGISTER = ["run", "group", "topic", "partition"]
 """What one committed offset is of."""

@@ -23,7 +23,7 @@ from ebbtide.record.verdict import (
     count_acked_by_brokers,
     counts_by_kind,
 )
-from ebbtide.releases.shown_release import shown_release
+from ebbtide.releases.known_releases import shown_release
 from ebbtide.rules.table import ANOMALIES, CLAUSES, COMMITS_KEPT, HW_REGRESSION, NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.network import IsolateStep, PartitionStep

@@ -13,7 +13,7 @@ import msgspec
 
 from analysis.record.record import Record
 from analysis.rows.facts import CompactedFacts
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 
 _INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 """Kafka's own topics, which it compacts; no client of a run writes or reads them."""

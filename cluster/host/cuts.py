@@ -6,14 +6,39 @@ whole, and a heal works at once instead of waiting for a new ARP exchange.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from cluster.host.links import Cut
-from cluster.host.packet_filter import nft
+from ebbtide.errors import HarnessError
+from ebbtide.namespaces import netns_prefix
+
+
+def nft(namespace: Path, words: Sequence[str], script: str = "", *, needs: str) -> bytes:
+    """Run `nft` with these words in `namespace` and return its output.
+
+    `script` is its input. Raises `HarnessError` where nft is missing or the kernel refuses; `needs` is then the
+    advice.
+    """
+    if shutil.which("nft") is None:
+        raise HarnessError("the command nft is missing", next="apt-get install nftables")
+    result = subprocess.run(
+        [*netns_prefix(namespace), "nft", *words], input=script.encode(), capture_output=True, check=False
+    )
+    if result.returncode != 0:
+        raise HarnessError(
+            "the packet filter refused a rule",
+            where=f"nft in {namespace}",
+            got=result.stderr.decode(errors="replace").strip(),
+            next=needs,
+        )
+    return result.stdout
+
 
 _TABLE = "bridge ebbtide"
 _CHAIN = f"{_TABLE} cuts"

@@ -19,7 +19,7 @@ import docker
 from docker.errors import APIError, DockerException
 from requests.exceptions import RequestException
 
-from cluster.host.docker_daemon import DockerError
+from cluster.host.containers import DockerError
 from cluster.images.find import CLASS_ARCHIVE, IS_KAFKA, Image, find_own_image, own_reference
 from cluster.images.rootfs import make_rootfs, missing_tool
 from cluster.jars import releases

@@ -7,7 +7,7 @@ import msgspec
 from docker.errors import APIError, ImageNotFound
 from packaging.version import Version
 
-from cluster.host.docker_daemon import DockerError
+from cluster.host.containers import DockerError
 from ebbtide.errors import UsageError
 
 _OWN = "ebbtide/kafka"

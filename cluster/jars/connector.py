@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyspark
 
-from cluster.jars.checked_jars import intact_jars, keep_jars
+from cluster.jars.digests import intact_jars, keep_jars
 from cluster.jars.maven import FETCH_TIMEOUT_S, Artifact, copy_runtime_jars
 from ebbtide.locks import await_lock
 from ebbtide.places import cache_dir

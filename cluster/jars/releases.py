@@ -22,8 +22,7 @@ from typing import Literal
 import msgspec
 from packaging.version import Version
 
-from cluster.jars.checked_jars import sha256_of
-from cluster.jars.digests import known_digests, require_known, unlike_known
+from cluster.jars.digests import known_digests, require_known, sha256_of, unlike_known
 from cluster.jars.maven import FETCH_TIMEOUT_S, Artifact, ArtifactMissing, copy_runtime_jars
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.locks import await_lock

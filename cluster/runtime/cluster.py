@@ -24,7 +24,6 @@ from cluster.host.ledger import Ledger
 from cluster.host.slow_volume import Pulses, Slowness
 from cluster.host.volumes import Volume
 from cluster.host.writeback_watch import WriteBackWatch, settle_write_back
-from cluster.runtime import storage
 from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
 from cluster.runtime.disks import NodeDisks
 from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
@@ -34,10 +33,13 @@ from cluster.runtime.properties import (
     BROKER_PORT,
     CONTROLLER_PORT,
     PUBLISHED_PORT,
+    cluster_id,
+    format_arguments,
     plan_cluster,
     properties_of,
     refused_value_error,
 )
+from cluster.runtime.properties import TOOL as STORAGE_TOOL
 from cluster.runtime.releases import NodeReleases
 from cluster.wire.tap import Taps
 from ebbtide.errors import EbbtideError, HarnessError
@@ -323,10 +325,10 @@ class HostRuntime(ABC):
         run_id = self._ledger.run_id
         file, features = str(self._properties_file(node)), self._plan.spec.features
         quorum = self._plan.quorum_arguments(node, run_id, is_first_disk=node.id not in self._replaced)
-        arguments = storage.format_arguments(self.releases[node.id], storage.cluster_id(run_id), file, features, quorum)
+        arguments = format_arguments(self.releases[node.id], cluster_id(run_id), file, features, quorum)
         # A disk is replaced beside others that stay.
         arguments += ["--ignore-formatted"] if len(self.data_dirs(node.id)) > 1 else []
-        return JavaProgram(main=storage.TOOL, arguments=tuple(arguments), heap_mb=TOOL_HEAP_MB)
+        return JavaProgram(main=STORAGE_TOOL, arguments=tuple(arguments), heap_mb=TOOL_HEAP_MB)
 
     def _why_not_ready(self, node_ids: Sequence[int]) -> list[str]:
         """Return a sentence for each node that is not ready; raises if one died."""

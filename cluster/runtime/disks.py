@@ -6,6 +6,7 @@ Where power is lost by `truncate`, nodes have no volumes: the directories are fo
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,13 +15,71 @@ from cluster.host.ledger import Ledger
 from cluster.host.volumes import Volume
 from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
 from cluster.runtime.log_losses import LogCopies, losses_of_whole_disks
-from cluster.runtime.truncate import cut_to_recovery_points
 from ebbtide import run_clock
 from ebbtide.errors import HarnessError
+from ebbtide.logs.checkpoint_file import RECOVERY_POINTS, read_checkpoint
 from ebbtide.logs.meta_properties import cluster_id_in
-from ebbtide.logs.segments import METADATA_FOLDER, partition_folders
+from ebbtide.logs.scan import Damage, scan_file
+from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders, segment_files
 from ebbtide.record.node_times import Span
 from ebbtide.scenario.model import ClusterSpec
+
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+
+def cut_to_recovery_points(data_dir: Path) -> None:
+    """Cut every log in `data_dir`, whose broker is dead, to its recovery point.
+
+    A log without a recovery point loses everything. Raises `HarnessError` when the recovery points cannot be read.
+    """
+    points = _recovery_points(data_dir)
+    for partition, folder in partition_folders(data_dir).items():
+        if folder.name != METADATA_FOLDER:
+            _cut(folder, points.get(partition, 0))
+    (data_dir / CLEAN_SHUTDOWN).unlink(missing_ok=True)
+
+
+def _recovery_points(data_dir: Path) -> dict[TopicPartition, int]:
+    path = data_dir / RECOVERY_POINTS
+    # A broker makes the file empty when it first starts, and fills it later.
+    if not path.exists() or path.stat().st_size == 0:
+        return {}
+    try:
+        return read_checkpoint(path)
+    except ValueError as error:
+        raise HarnessError("the recovery points cannot be read", where=str(path), got=str(error)) from None
+
+
+def _cut(folder: Path, recovery_point: int) -> None:
+    segments = segment_files(folder)
+    for base, path in segments.items():
+        if base > recovery_point and base != min(segments):
+            path.unlink()
+            _drop_derived(folder, path.stem)
+            continue
+        keep = _bytes_below(path, recovery_point)
+        if keep < path.stat().st_size:
+            os.truncate(path, keep)
+            # Kafka rebuilds what it derived from the segment after an unclean shutdown.
+            _drop_derived(folder, path.stem)
+    for snapshot in folder.glob("*.snapshot"):
+        if snapshot.stem.isdigit() and int(snapshot.stem) > recovery_point:
+            snapshot.unlink()
+
+
+def _bytes_below(segment: Path, offset: int) -> int:
+    """Return the size in bytes of the whole batches below `offset`."""
+    position = 0
+    for item in scan_file(segment, verify=False):
+        if isinstance(item, Damage) or item.last_offset >= offset:
+            break
+        position = item.position + item.size
+    return position
+
+
+def _drop_derived(folder: Path, stem: str) -> None:
+    for suffix in (".index", ".timeindex", ".txnindex"):
+        (folder / (stem + suffix)).unlink(missing_ok=True)
 
 
 class NodeDisks:

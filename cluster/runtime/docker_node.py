@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from cluster.host.children import LOOK_S, ProcessTimes
 from cluster.host.containers import Container, docker_errors, docker_host, labels_of
 from cluster.host.ledger import Ledger
-from cluster.host.process_times import LOOK_S, ProcessTimes
 from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, ProcessId, identify, is_alive, mark_of, state_of
 from cluster.images import Image
 from cluster.runtime.base import NodeInfo

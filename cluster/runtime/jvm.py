@@ -19,8 +19,9 @@ import msgspec
 from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
 from cluster.jars.releases import LOG_OPTIONS, jars_of
-from cluster.runtime import storage
 from cluster.runtime.known_ends import known_end_clause
+from cluster.runtime.properties import TOOL as STORAGE_TOOL
+from cluster.runtime.properties import cluster_id, format_arguments
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java, require_java
 from ebbtide.locks import await_lock
@@ -150,9 +151,9 @@ def _train(installation: Installation, scratch: Path) -> Path:
     properties.write_text(render(_training_properties(scratch)), "ascii")
     run = f"class-archive-{os.getpid()}"
     with Ledger.open(run, scratch) as ledger:
-        cluster = storage.cluster_id(run)
-        arguments = storage.format_arguments(installation.kafka, cluster, str(properties), {})
-        formatting = java_command(installation, storage.TOOL, arguments, heap_mb=TOOL_HEAP_MB)
+        cluster = cluster_id(run)
+        arguments = format_arguments(installation.kafka, cluster, str(properties), {})
+        formatting = java_command(installation, STORAGE_TOOL, arguments, heap_mb=TOOL_HEAP_MB)
         status = start_child(ledger, formatting, name="format", output=log).wait(_TRAIN_TIMEOUT_S)
         if status != 0:
             raise _training_error("could not be formatted", status, log)

@@ -32,3 +32,11 @@ def known_end_clause(log: str) -> str:
     """Return the finding and its page, as the end of a sentence about a node that ended; empty if none is known."""
     found = next((one for one in KNOWN_ENDS if one.says.search(log)), None)
     return "" if found is None else f", a known finding: {found.finding} ({found.page})"
+
+
+_SAYS_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+
+
+def ended_on_full_volume(log: str) -> bool:
+    """Whether the last lines of a node's log say that it could not write for lack of space."""
+    return _SAYS_FULL.search(log) is not None

@@ -13,7 +13,7 @@ from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import NodeInfo, PowerLossMethod
 from cluster.runtime.cluster import FORMAT_TIMEOUT_S, HostRuntime
-from cluster.runtime.format_nodes import program_for_all, statuses_of
+from cluster.runtime.java_programs import program_for_all, statuses_of
 from cluster.runtime.jvm import Installation, JavaProgram, installation_of, java_command
 from ebbtide.scenario.model import ClusterSpec
 

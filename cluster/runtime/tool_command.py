@@ -1,6 +1,9 @@
-"""What runs the Java clients of a release. Client processes read it, and start no node: so it imports nothing else."""
+"""What starts a Java program: the runtime, and the compiler that reads it. Client processes import nothing more."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -12,3 +15,12 @@ class ToolCommand(msgspec.Struct, frozen=True, kw_only=True):
     executable: str
     options: tuple[str, ...]
     class_path: tuple[str, ...]
+
+
+COMPILER = "org.codehaus.janino.SimpleCompiler"
+"""The class that runs a program, with the arguments that `arguments_for` returns."""
+
+
+def arguments_for(source: Path, arguments: Sequence[str]) -> list[str]:
+    """Return what the compiler needs to compile a file and run the class of its name with these arguments."""
+    return [str(source), source.stem, *arguments]

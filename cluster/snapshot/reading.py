@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, NONE, WireError
-from cluster.snapshot.first_contact import CONNECT_S, FIRST_ANSWER_S, first_answer
-from cluster.snapshot.hints import hint_for
+from cluster.snapshot.first_contact import CONNECT_S, FIRST_ANSWER_S, first_answer, hint_for
 from cluster.snapshot.requests import (
     ApiFacts,
     Refused,

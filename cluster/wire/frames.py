@@ -11,7 +11,9 @@ import struct
 from collections import deque
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from cluster.wire.messages import DivergingEpoch
 
 REQUEST_HEAD = struct.Struct(">ihhi")
 RESPONSE_HEAD = struct.Struct(">ii")
@@ -82,3 +84,62 @@ class Responses:
             if request.correlation == correlation:
                 return request._replace(size_bytes=length + LENGTH_BYTES)
         raise NotKafka
+
+
+FETCH = 1
+"""The API key."""
+
+_TOPIC_IDS_VERSION = 13
+
+
+def fetch_positions(version: int, frame: bytes) -> dict[tuple[str, int], int]:
+    """Return the offset from which a Fetch request asks, for each topic and partition that it names.
+
+    Empty if the request cannot be read. A request within a fetch session names only the partitions that changed.
+    """
+    # Most proxies never need this import, which takes longer than all others of a proxy.
+    from kafka.protocol.consumer import FetchRequest
+
+    request = _decoded(FetchRequest, version, frame)
+    return {
+        (_topic_of(topic, version), one.partition): one.fetch_offset
+        for topic in (request.topics if request is not None else ())
+        for one in topic.partitions
+    }
+
+
+def diverging_epochs(version: int, frame: bytes, asked: Mapping[tuple[str, int], int]) -> tuple[DivergingEpoch, ...]:
+    """Return where a Fetch answer says that the follower's log diverges.
+
+    Empty if it does not say so, or cannot be read. `asked`: the positions of its request.
+    """
+    from kafka.protocol.consumer import FetchResponse
+
+    answer = _decoded(FetchResponse, version, frame)
+    return tuple(
+        DivergingEpoch(
+            topic=name,
+            partition=one.partition_index,
+            epoch=one.diverging_epoch.epoch,
+            end_offset=one.diverging_epoch.end_offset,
+            fetch_offset=asked.get((name, one.partition_index)),
+        )
+        for topic in (answer.responses if answer is not None else ())
+        for name in (_topic_of(topic, version),)
+        for one in topic.partitions
+        if one.diverging_epoch is not None
+    )
+
+
+def _decoded(message: Any, version: int, frame: bytes) -> Any:
+    """Return the message in a frame; None if it is not whole, or of a version that kafka-python does not know."""
+    if not message.min_version <= version <= message.max_version:
+        return None
+    try:
+        return message.decode(frame[LENGTH_BYTES:], version=version, header=True)
+    except (struct.error, ValueError, IndexError):
+        return None
+
+
+def _topic_of(item: Any, version: int) -> str:
+    return str(item.topic_id if version >= _TOPIC_IDS_VERSION else item.topic)

@@ -17,8 +17,7 @@ from functools import partial
 from itertools import count
 
 from cluster.wire.connection import CONNECT_TIMEOUT_S, Connection, Pipe, StoppedFrame, close
-from cluster.wire.fetch_answers import FETCH, diverging_epochs, fetch_positions
-from cluster.wire.frames import Head, NotKafka
+from cluster.wire.frames import FETCH, Head, NotKafka, diverging_epochs, fetch_positions
 from cluster.wire.messages import Arm, Command, DivergingEpoch, Rule, What, WireEvent
 from cluster.wire.rules import ArmedRules
 from ebbtide import run_clock

@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from cluster.host.children import Child, start_child
+from cluster.host.cuts import nft
 from cluster.host.ledger import Ledger
-from cluster.host.packet_filter import nft
 from cluster.wire.messages import CONTROL, Arm, Command, Release, Rule, WireEvent
 from ebbtide import run_clock
 from ebbtide.command import module_command

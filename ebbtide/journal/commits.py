@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from ebbtide.journal.file import frame
-from ebbtide.journal.outcomes import Outcome
+from ebbtide.journal.outcomes import Outcome, Row, outcome_table
 
 COMMITS = 9
 """The kind number of these frames."""
@@ -72,3 +72,61 @@ def pack_commits(entries: Sequence[Entry]) -> bytes:
 def unpack_commits(kind: int, payload: bytes) -> list[Entry]:
     """Return the entries in a frame; empty for a frame of another kind."""
     return msgspec.msgpack.decode(payload, type=list[Entry]) if kind == COMMITS else []
+
+
+COMMIT_TABLE = outcome_table("""
+NONE | 0 | acked | The commit is in the log of every in-sync replica of the group's partition of __consumer_offsets.
+ILLEGAL_GENERATION | 22 | failed | The member's generation is checked before the append.
+UNKNOWN_MEMBER_ID | 25 | failed | The member is checked before the append.
+REBALANCE_IN_PROGRESS | 27 | failed | The state of the group is checked before the append.
+FENCED_INSTANCE_ID | 82 | failed | The member is checked before the append.
+INVALID_GROUP_ID | 24 | failed | The request is refused before the group is looked up.
+GROUP_AUTHORIZATION_FAILED | 30 | failed | Authorisation comes before the append.
+COORDINATOR_LOAD_IN_PROGRESS | 14 | failed | A coordinator that still loads the group appends nothing.
+CommitFailedError | - | failed | The client is no member of the group, or the coordinator refused its member.
+COORDINATOR_NOT_AVAILABLE | 15 | unknown | No coordinator is known, or it appended and the ISR did not confirm it.
+NOT_COORDINATOR | 16 | unknown | Refused before the append, or appended and then deposed during the wait.
+REQUEST_TIMED_OUT | 7 | unknown | It was appended and the ISR did not confirm it in time.
+INVALID_COMMIT_OFFSET_SIZE | 28 | unknown | One partition was refused; nothing is said of the others.
+OFFSET_METADATA_TOO_LARGE | 12 | unknown | One partition was refused; nothing is said of the others.
+TOPIC_AUTHORIZATION_FAILED | 29 | unknown | One topic was refused; nothing is said of the others.
+UNKNOWN_TOPIC_OR_PARTITION | 3 | unknown | One topic was refused; nothing is said of the others.
+NETWORK_EXCEPTION | 13 | unknown | The connection broke before the answer came.
+UNKNOWN_SERVER_ERROR | -1 | unknown | The broker failed at a place that it does not name.
+KafkaTimeoutError | - | unknown | The client stopped waiting; the coordinator may still append.
+KafkaConnectionError | - | unknown | The connection broke before the answer came.
+NodeNotReadyError | - | failed | The client had no usable connection and gave the request back unwritten.
+Cancelled | - | unknown | The client closed the connection before the answer came.
+UNRESOLVED | - | unknown | The consumer stopped, or was killed, before an answer came.
+""")
+"""Every answer with a known meaning, in the order of the documentation."""
+
+_BY_CODE = {row.code: row for row in COMMIT_TABLE if row.code is not None}
+_BY_NAME = {row.name: row for row in COMMIT_TABLE}
+
+
+class LastCommitAnswer(Exception):
+    """The error that ended a commit of a client that may have sent it several times: librdkafka.
+
+    An earlier answer is not known, so the commit's outcome is not either.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(name)
+
+
+def outcome_of_commit(error: BaseException | None) -> Row:
+    """Return the row of a commit's answer; None is success.
+
+    An error is found by Kafka's code, or else by the name of its class. Every other error is unknown.
+    """
+    if error is None:
+        return _BY_CODE[0]
+    if isinstance(error, LastCommitAnswer):
+        return Row(name=error.name, code=None, outcome="unknown", why="An earlier attempt may have been appended.")
+    code = getattr(error, "errno", None)
+    known = _BY_CODE.get(code) if isinstance(code, int) and not isinstance(error, OSError) else None
+    found = known or _BY_NAME.get(type(error).__name__)
+    why = "Not in the table: nothing can be concluded."
+    return found or Row(name=type(error).__name__, code=None, outcome="unknown", why=why)

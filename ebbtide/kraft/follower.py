@@ -21,13 +21,45 @@ from pathlib import Path
 
 import msgspec
 
-from ebbtide.kraft.mirror import Mirror
 from ebbtide.kraft.records import MetadataRecord, decode_batch
 from ebbtide.kraft.snapshots import read_snapshot, snapshot_files
 from ebbtide.logs.batches import HEADER_SIZE, Batch, parse_header
 from ebbtide.logs.codecs import UndecodableError
 from ebbtide.logs.scan import Damage, FileSource, scan
 from ebbtide.logs.segments import segment_files
+from ebbtide.record.files import write_atomically
+
+
+class Mirror:
+    """Files of the same names in `folder`, which is made at the first write."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, name: str, position: int, data: memoryview) -> None:
+        """Write a batch at its position in the original."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        target = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            while data:
+                written = os.pwrite(target, data, position)
+                data, position = data[written:], position + written
+        finally:
+            os.close(target)
+
+    def copy(self, path: Path) -> None:
+        """Copy a finished file, once."""
+        target = self._folder / path.name
+        if not target.exists():
+            write_atomically(target, path.read_bytes())
+
+    def truncate(self, segment: int, position: int) -> None:
+        """Cut the log off at `position` of the segment with base offset `segment`."""
+        for base, path in segment_files(self._folder).items():
+            if base > segment:
+                path.unlink()
+            elif base == segment:
+                os.truncate(path, position)
 
 
 class LogTruncated(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,9 +30,9 @@ def chaos_scenario(
     and no HW may go back. Raises `Problems` that name the place of the `marker`.
     """
     from ebbtide.errors import Problems
-    from ebbtide.scenario.examples import show_example
     from ebbtide.scenario.mismatches import is_within
     from ebbtide.scenario.parse import scenario_from_decoded
+    from ebbtide.scenario.shipped import show_example
 
     raw = {
         "name": "chaos",

@@ -38,7 +38,7 @@ class RunRecord:
     @property
     def shown_kafka(self) -> str:
         """The release in words, as every text has it."""
-        from ebbtide.releases.shown_release import shown_release
+        from ebbtide.releases.known_releases import shown_release
 
         return shown_release(self.kafka, is_assumed=self.kafka_assumed)
 

@@ -51,9 +51,8 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, object]) -> S
     from ebbtide.scenario.absent_words import hint_on_kind
     from ebbtide.scenario.mismatches import mismatches
     from ebbtide.scenario.plain_values import from_plain
-    from ebbtide.scenario.steps.keys import keys_of
     from ebbtide.scenario.steps.step import StepSpec
-    from ebbtide.scenario.steps.table import KINDS, help_of_kind
+    from ebbtide.scenario.steps.table import KINDS, help_of_kind, keys_of
 
     __tracebackhide__ = True
     if kind not in KINDS:

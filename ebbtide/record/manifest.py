@@ -19,7 +19,7 @@ from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.record.contents import check_contents
 from ebbtide.record.files import check_ended, is_going, write_atomically
 from ebbtide.record.folder import RecordFolder
-from ebbtide.releases.shown_release import shown_release
+from ebbtide.releases.known_releases import shown_release
 from ebbtide.scenario.foreign_files import foreign_error_at
 from ebbtide.scenario.model import Acks, FileSystem, WriteBack
 from ebbtide.shown_text import without_middle

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
@@ -10,16 +11,56 @@ from typing import Any, TypeVar
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.record.asked import Asked
 from ebbtide.record.files import write_atomically
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.node_times import NodeTimes, Span
-from ebbtide.record.sides import CutSides, sides_in_words
+from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.proof import StepProof, read_leniently
 from ebbtide.scenario.steps.step import BaseStep
 from ebbtide.scenario.steps.table import CUT_KINDS, HEALED_BY, KINDS, STEP_TYPES
 from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.values import decode_json
+
+_BETWEEN = re.compile(r" [|>] ")
+_NODE = re.compile(r"\b(?:broker|controller)-(\d+)\b|\bclients\b")
+
+
+class CutSides(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes of each side; `CLIENTS` stands for the clients. `one_way`: only from the first side to the second."""
+
+    nodes: tuple[tuple[int, ...], ...]
+    one_way: bool = False
+
+
+def sides_in_words(whom: str) -> CutSides:
+    """Return the sides that an older record has in words only: `broker-1 | broker-2, clients`."""
+    return CutSides(
+        nodes=tuple(tuple(int(node or CLIENTS) for node in _NODE.findall(side)) for side in _BETWEEN.split(whom)),
+        one_way=" > " in whom,
+    )
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters of a step that readers of records need; a kind has those of its scenario key.
+
+    None: the step has no such parameter, or the record has another type of value there. Roles are texts, as in the
+    scenario file.
+    """
+
+    name: str | None = None
+    optional: bool | None = None
+    target: str | None = None
+    from_: tuple[str, ...] | None = msgspec.field(name="from", default=None)
+    to: tuple[str, ...] | None = None
+    groups: tuple[tuple[str, ...], ...] | None = None
+    directory: int | None = None
+    api: str | None = None
+    topic: str | None = None
+    partition: str | None = None
+    type: str | None = None
+    strategy: str | None = None
+    expect_error: str | None = None
+
 
 STEPS = "steps.jsonl"
 P = TypeVar("P", bound=StepProof)

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
+from ebbtide.scenario.kafka_settings import RefusedByKafka
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
-from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.scenario.scenario_text import read_scenario_text
 from ebbtide.scenario.shipped import shipped_files
 from ebbtide.scenario.write import SCENARIO

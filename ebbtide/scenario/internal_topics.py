@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIG
+OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_PARTITION = 0
+"""The only partition of the topic on Ebbtide's clusters; every group's coordinator is its leader."""
+
+OFFSETS_TOPIC_CONFIG = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": str(100 << 20),
+}
+"""The configs with which brokers would create the topic."""
+
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 """The topic in which coordinators keep the states of transactions; it has one partition on Ebbtide's clusters."""

@@ -27,9 +27,8 @@ from ebbtide.scenario.allowed_values import (
 from ebbtide.scenario.kafka_names import kafka_name_hint, kafka_place_hint, kafka_table_hint, name_with_dots
 from ebbtide.scenario.key_places import place_of_key
 from ebbtide.scenario.plain_values import is_set
-from ebbtide.scenario.steps.keys import SHOWN, keys_of
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.table import STEP_TYPES
+from ebbtide.scenario.steps.table import SHOWN, STEP_TYPES, keys_of
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
 from ebbtide.shown_text import HIDDEN, names_secret
 from ebbtide.struct_fields import struct_fields

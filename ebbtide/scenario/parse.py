@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.releases.known_releases import with_current_releases
-from ebbtide.scenario.examples import show_example
 from ebbtide.scenario.foreign_files import SCENARIO_FILE, foreign_file_error
 from ebbtide.scenario.line_numbers import LineFinder, add_lines
 from ebbtide.scenario.mismatches import mismatches
@@ -17,6 +16,7 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts, read_parts
 from ebbtide.scenario.plain_values import from_plain
 from ebbtide.scenario.scenario_text import decode_scenario_text, read_scenario_text
+from ebbtide.scenario.shipped import show_example
 from ebbtide.scenario.steps.table import help_of_kind
 from ebbtide.scenario.triggers import tag_of
 from ebbtide.scenario.validate import validate

@@ -29,9 +29,8 @@ from ebbtide.scenario.model import (
     UnavailabilityExpectation,
 )
 from ebbtide.scenario.plain_values import from_plain
-from ebbtide.scenario.steps.keys import keys_of
 from ebbtide.scenario.steps.step import BaseStep, StepSpec
-from ebbtide.scenario.steps.table import STEP_TYPES
+from ebbtide.scenario.steps.table import STEP_TYPES, keys_of
 from ebbtide.scenario.triggers import TRIGGERS
 from ebbtide.struct_fields import struct_fields
 

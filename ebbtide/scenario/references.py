@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 from ebbtide.scenario.model import NodeRole
 from ebbtide.scenario.parts import Parts, StepPart, TablePart
 from ebbtide.scenario.roles import FIRST_CONTROLLER, ConfigResource, Role

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.group_offsets import OFFSETS_PARTITION, OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import OFFSETS_PARTITION, OFFSETS_TOPIC
 from ebbtide.scenario.words import ParsedText, PartitionName, whole_number
 from ebbtide.suggestions import bracketed_suggestion
 

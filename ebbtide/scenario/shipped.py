@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from operator import itemgetter
+
+from ebbtide.scenario.key_places import header_of_table
+from ebbtide.suggestions import nearest_words
+from ebbtide.untrusted.values import decode_toml
 
 GROUPS = {
     "losing-power": "Losing power",
@@ -38,3 +44,58 @@ def shipped_files() -> dict[str, Traversable]:
 def _scenarios_in(folder: Traversable) -> dict[str, Traversable]:
     files = {file.name.removesuffix(".toml"): file for file in folder.iterdir() if file.name.endswith(".toml")}
     return dict(sorted(files.items(), key=itemgetter(0)))
+
+
+_USUAL = "healthy"
+"""The plainest one, for whatever it uses."""
+
+_KIN = {"initial_voters": "quorum"}
+"""Keys that no shipped scenario uses, and the key that they belong to."""
+
+_KEY = re.compile(r"(?:(cluster)|(topics)\.[^.\[]+|(producers|consumers|predictions)\[\d+\])\.(\w+)")
+"""A place in a file: a table, and a key in it."""
+
+
+def example_with(where: str | None) -> str:
+    """Return the name of a scenario that uses the key at a place; for other places, of the plainest one.
+
+    Of several the shortest file is taken. A misspelled key is taken for the nearest that a scenario uses.
+    """
+    found = _table_and_key(where)
+    if found is None:
+        return _USUAL
+    table, key = found
+    by_key: dict[str, str] = {}
+    for name, text in _shortest_first():
+        for used in _keys_in(decode_toml(text), table):
+            by_key.setdefault(used, name)
+    near = [key] if key in by_key else nearest_words(key, sorted({*by_key, *_KIN}), most=1)
+    return by_key.get(_KIN.get(near[0], near[0]), _USUAL) if near else _USUAL
+
+
+def show_example(where: str | None) -> str:
+    """Return the command that shows the example for a place in a file, and says what it is an example of."""
+    name, found = example_with(where), _table_and_key(where)
+    of = "a whole file" if name == _USUAL or found is None else header_of_table(found[0])
+    return f"ebbtide scenarios show {name}    (an example of {of})"
+
+
+def _table_and_key(where: str | None) -> tuple[str, str] | None:
+    """Return the table of a place in a file, and the key in it; None for a place in no such table."""
+    found = _KEY.match(where or "")
+    return None if found is None else (found[1] or found[2] or found[3], found[4])
+
+
+def _shortest_first() -> Iterator[tuple[str, str]]:
+    """Yield each shipped scenario and its text: the plainest one, then the shortest files first."""
+    texts = {name: file.read_text("utf-8") for name, file in shipped_files().items()}
+    yield from sorted(texts.items(), key=lambda one: (one[0] != _USUAL, len(one[1]), one[0]))
+
+
+def _keys_in(scenario: Mapping[str, object], table: str) -> set[str]:
+    """Return every key that tables of this name have in a scenario."""
+    value = scenario.get(table, {})
+    if isinstance(value, dict):
+        value = [*value.values()] if table == "topics" else [value]
+    tables = value if isinstance(value, list) else []
+    return {key for one in tables for key in one}

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.client_libraries import ClientLibrary
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
-from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
+from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC
 from ebbtide.scenario.model import CopiedOffsets
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import validate_topic_exists, without_offsets_topic

@@ -13,8 +13,7 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.absent_words import absent_word
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
-from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, TRANSACTIONS_TOPIC
+from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ebbtide.scenario.kafka_properties import kafka_properties
 from ebbtide.scenario.kafka_settings import refused_kind, settings_at
 from ebbtide.scenario.model import NODE_ROLES, NodeRole

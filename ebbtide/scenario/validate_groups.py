@@ -13,7 +13,7 @@ from ebbtide.releases import first_with
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
 from ebbtide.releases.known_releases import METADATA_VERSION, parse_version
 from ebbtide.scenario.client_libraries import ConsumerLibrary, GroupProtocol
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import without_offsets_topic
 

@@ -24,12 +24,12 @@ from ebbtide.scenario.kafka_settings import (
     KafkaSetting,
     Place,
     RefusedKind,
+    allowed_or_near,
     refused_kind,
     settings_at,
 )
 from ebbtide.scenario.model import NODE_ROLES, ProducerSpec
 from ebbtide.scenario.parts import Parts
-from ebbtide.scenario.refused_settings import allowed_or_near
 from ebbtide.scenario.steps.admin import SetConfigStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.shown_text import HIDDEN, names_secret

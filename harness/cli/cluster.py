@@ -235,7 +235,7 @@ def _scenario(args: Args) -> Scenario:
     from ebbtide.scenario.model import ClusterSpec
     from ebbtide.scenario.parts import MAX_BROKERS
     from ebbtide.scenario.validate_directories import MAX_LOG_DIRS
-    from harness.daemon.plain_scenario import plain_scenario
+    from harness.daemon.owned_runs import plain_scenario
 
     if (name := named_cluster(args)) is not None:
         raise UsageError(

@@ -62,7 +62,7 @@ def command() -> Group:
 
 def _add_keys(command: Command, kind: StepKind) -> None:
     """Declare an option for each key of this kind of step, and its target."""
-    from ebbtide.scenario.steps.keys import SHOWN, keys_of, types_of
+    from ebbtide.scenario.steps.table import SHOWN, keys_of, types_of
 
     types = types_of(kind)
     needed, possible = keys_of(kind)
@@ -111,9 +111,8 @@ def _read_step(args: Args) -> StepSpec:
     """Return the typed step. Raises `Problems` for values that do not fit their keys."""
     from ebbtide.scenario.mismatches import mismatches
     from ebbtide.scenario.plain_values import from_plain
-    from ebbtide.scenario.steps.keys import SHOWN, types_of
     from ebbtide.scenario.steps.step import StepSpec
-    from ebbtide.scenario.steps.table import help_of_kind
+    from ebbtide.scenario.steps.table import SHOWN, help_of_kind, types_of
 
     problems: list[EbbtideError] = []
     raw: dict[str, object] = {"step": args.kind}

@@ -9,7 +9,7 @@ import msgspec
 
 from ebbtide.errors import ExitCode
 from harness.nightly.store import FinishedJob, Followup, NightPlan, SkippedJob
-from harness.nightly.trend import Trend
+from harness.nightly.summary import Trend
 from harness.site.model import Mark
 
 

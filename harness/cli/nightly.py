@@ -316,11 +316,9 @@ def _close(args: Args, store: Store, plan: NightPlan) -> ExitCode:
 
     from ebbtide.record.files import write_atomically
     from harness.nightly.followup import pending_followups
-    from harness.nightly.junit import write_junit
     from harness.nightly.night import exit_code
-    from harness.nightly.retention import stale_folders
-    from harness.nightly.summary import summary_page
-    from harness.nightly.trend import trend
+    from harness.nightly.store import stale_folders
+    from harness.nightly.summary import summary_page, trend, write_junit
     from harness.site.model import site_of
     from harness.site.writing import write_site
 

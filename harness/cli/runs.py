@@ -164,7 +164,7 @@ def _size(folder: Path) -> int:
 
 def _print(rows: list[RecordRow]) -> None:
     from ebbtide.record.outcomes import word_of
-    from ebbtide.releases.shown_release import shown_release
+    from ebbtide.releases.known_releases import shown_release
 
     def cells(row: RecordRow) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"

@@ -93,8 +93,7 @@ def run(args: Args) -> ExitCode:
 def _pass_events_on(args: Args) -> ExitCode:
     from ebbtide.plurals import plural
     from ebbtide.untrusted.files import read_file, read_stdin
-    from harness.watch.kube_events import notes_of
-    from harness.watch.marks import pass_on, watch_going_on
+    from harness.watch.marks import notes_of, pass_on, watch_going_on
 
     if list(args.words) != ["mark"]:
         raise UsageError(

@@ -8,13 +8,29 @@ from pathlib import Path
 
 from ebbtide.daemon.control import log_of
 from ebbtide.record.folder import RecordFolder
-from harness.daemon.plain_scenario import plain_scenario
+from ebbtide.record.manifest import PLAIN_CLUSTER
+from ebbtide.scenario.model import ClusterSpec, Scenario
 from harness.daemon.serving import ClusterDaemon, OwnedCluster
 from harness.runner.display import Display
 from harness.runner.draws import Draws
 from harness.runner.ending import End
 from harness.runner.run import ClusterAfterRun, RunRequest, run_scenario
 from harness.runner.session import Session
+
+
+def plain_scenario(kafka: str, cluster: ClusterSpec) -> Scenario:
+    """Return the scenario of a plain cluster of release `kafka`."""
+    return Scenario(
+        name=PLAIN_CLUSTER,
+        title="A cluster for experiments by hand",
+        description="Its steps are those of `ebbtide cluster fault`.",
+        kafka=(kafka,),
+        cluster=cluster,
+        topics={},
+        producers=(),
+        predictions=(),
+    )
+
 
 KEPT_DIR = "kept"
 """Folder in a run's record: the steps that were carried out by hand on the kept cluster after the run."""

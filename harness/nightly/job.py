@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.releases.known_releases import parse_version
-from ebbtide.releases.shown_release import spell_release
+from ebbtide.releases.known_releases import parse_version, spell_release
 from ebbtide.scenario.model import Scenario
 
 Runtime = Literal["auto", "docker", "local"]

@@ -24,12 +24,12 @@ from ebbtide.scenario.model import (
 from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import HEALED_BY, StepKind
-from harness.random.directories import draw_log_dirs
 from harness.random.quorum import draw_quorum, first_voters
 from harness.random.replication import healthy_replication
 from harness.random.requests import SPARE_TOPIC, TOPIC
 from harness.random.schedule import build_steps
 from harness.random.upgrades import upgrade_target
+from harness.random.volumes import draw_log_dirs
 from harness.random.world import World, healthy_world
 
 STEPS = 12

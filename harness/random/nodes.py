@@ -10,7 +10,6 @@ from ebbtide.scenario.steps.process import RestartStep, ResumeStep, RollingStep,
 from ebbtide.scenario.steps.step import StepSpec, TargetStep
 from ebbtide.scenario.steps.table import KINDS, LOSES_POWER, TAKES_DOWN, StepKind
 from ebbtide.scenario.triggers import BrokerTrigger
-from harness.random.directories import draw_directory, fit_directory
 from harness.random.kind import (
     Fit,
     Propose,
@@ -22,6 +21,7 @@ from harness.random.kind import (
     step_on,
     with_time_trigger,
 )
+from harness.random.volumes import draw_directory, fit_directory
 from harness.random.world import CONTROLLER, Broker, World
 
 _SHARE_OF_CONTROLLERS = 0.08

@@ -17,9 +17,29 @@ from ebbtide.scenario.steps.table import HEALERS, KINDS, StepKind
 from ebbtide.scenario.steps.waiting import WaitStep
 from ebbtide.scenario.steps.wire import ReleaseStep
 from ebbtide.scenario.triggers import AckedTrigger
-from harness.random.kind import waiting_s
-from harness.random.table import GENERATORS
+from harness.random.kind import StepGenerator, waiting_s
+from harness.random.links import LINK_KINDS
+from harness.random.nodes import NODE_KINDS
+from harness.random.quorum import QUORUM_KINDS
+from harness.random.requests import REQUEST_KINDS
+from harness.random.upgrades import UPGRADE
+from harness.random.volumes import MOVE_REPLICA, VOLUME_KINDS
+from harness.random.waits import WAIT
+from harness.random.wires import RULE_KINDS
 from harness.random.world import World
+
+GENERATORS: dict[StepKind, StepGenerator] = {
+    **NODE_KINDS,
+    **VOLUME_KINDS,
+    **LINK_KINDS,
+    **RULE_KINDS,
+    **REQUEST_KINDS,
+    **QUORUM_KINDS,
+    "move-replica": MOVE_REPLICA,
+    "upgrade": UPGRADE,
+    "wait": WAIT,
+}
+
 
 FIRST_ACKED = 200
 _HEAL_EARLIER_S = 10.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cluster.runtime.java_programs import ensure_compiler, ensure_tools
 from cluster.runtime.tool_command import ToolCommand
-from cluster.runtime.verifiable_tools import ensure_compiler, ensure_tools
 from ebbtide.errors import HarnessError
 from ebbtide.librdkafka import require_librdkafka
 from ebbtide.scenario.model import Scenario

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from cluster.host.processes import state_of
 from cluster.runtime.base import NodeInfo, Runtime
-from cluster.runtime.full_volumes import ended_on_full_volume
 from cluster.runtime.jvm import LINES_OF_AN_END, tail_of
-from cluster.runtime.known_ends import known_end_clause
+from cluster.runtime.known_ends import ended_on_full_volume, known_end_clause
 from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.record.files import log_command
 from ebbtide.scenario.steps.disk import FillDiskStep

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cluster.runtime.kafka_settings import defined_settings
+from cluster.runtime.java_programs import defined_settings
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.absent_words import absent_word
-from ebbtide.scenario.kafka_settings import KafkaSetting, Place, refused_kind
+from ebbtide.scenario.kafka_settings import KafkaSetting, Place, RefusedByKafka, refused_kind
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts
-from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.scenario.validate_settings import ScenarioSetting, scenario_settings
 
 _PROPERTIES = "properties of this release"

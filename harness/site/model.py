@@ -16,7 +16,7 @@ from analysis.report.html import REPORT
 from ebbtide.record.files import is_run_id
 from harness.nightly.job import group_label
 from harness.nightly.store import FinishedJob, Followup, Store
-from harness.nightly.trend import Trend, trend
+from harness.nightly.summary import Trend, trend
 
 NIGHTS_SHOWN = 14
 """How many of the last nights the overview draws."""

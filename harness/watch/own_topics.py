@@ -19,12 +19,12 @@ from cluster.watched.watch_topic import (
 )
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.scenario.kafka_settings import RefusedByKafka
 from ebbtide.scenario.model import TopicSpec
-from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.waiting import wait_until
 from harness.watch.plan import name_in_file
 from workloads.config import settings_error
-from workloads.topic_refusals import find_refused_settings
+from workloads.topics import find_refused_settings
 
 
 class OwnTopics:

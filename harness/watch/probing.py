@@ -9,14 +9,19 @@ import msgspec
 
 from cluster.kafka_api.connection import WireError
 from cluster.kafka_api.metadata_log import QuorumRefused, quorum_voters
-from cluster.snapshot.first_contact import first_answer
-from cluster.snapshot.hints import hint_for
+from cluster.snapshot.first_contact import first_answer, hint_for
 from cluster.snapshot.requests import ApiFacts, Refused, ask_api_versions
 from cluster.snapshot.security import security_of
 from cluster.watched.watch_topic import connection_to
 from ebbtide.errors import UsageError
-from ebbtide.releases.known_releases import KNOWN, METADATA_VERSION, minor_release_of, parse_version, patches_of
-from ebbtide.releases.shown_release import shown_release
+from ebbtide.releases.known_releases import (
+    KNOWN,
+    METADATA_VERSION,
+    minor_release_of,
+    parse_version,
+    patches_of,
+    shown_release,
+)
 
 _ANSWER_S, _DEADLINE_S, _LEAST_S = 3.0, 14.0, 0.5
 

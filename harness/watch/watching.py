@@ -48,7 +48,7 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import write_steps
 from ebbtide.record.sums import update_sums, write_sums
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
-from ebbtide.releases.shown_release import minor_of
+from ebbtide.releases.known_releases import minor_of
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.shown_text import shown_path

@@ -19,7 +19,7 @@ from live.single_node import free_ports
 from cluster.jars.releases import jars_of
 from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.runtime.jvm import installation_of, java_command
-from cluster.runtime.storage import cluster_id, format_arguments
+from cluster.runtime.properties import cluster_id, format_arguments
 from cluster.watched.watch_topic import connection_to
 from ebbtide.waiting import wait_until
 

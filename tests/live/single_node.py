@@ -21,7 +21,7 @@ import pytest
 
 from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.runtime.jvm import Installation, installation_of, java_command
-from cluster.runtime.storage import cluster_id
+from cluster.runtime.properties import cluster_id
 from ebbtide.waiting import wait_until
 
 VERSION = os.environ.get("EBBTIDE_TEST_KAFKA", "4.3.1")

@@ -6,7 +6,7 @@ import confluent_kafka
 import pytest
 
 from cluster.jars.releases import cached_releases
-from cluster.runtime.kafka_settings import defined_settings
+from cluster.runtime.java_programs import defined_settings
 from ebbtide.releases.known_releases import is_known, parse_version
 from ebbtide.scenario.kafka_settings import allowed_settings, settings_at
 from tools.kafka_settings import librdkafka_settings

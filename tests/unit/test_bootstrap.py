@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from checkout import ROOT
 
-from cluster.jars.checked_jars import sha256_of
+from cluster.jars.digests import sha256_of
 
 _LOOK = """
 shopt -s extglob

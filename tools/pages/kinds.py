@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ebbtide.scenario.plain_values import STEP_KEYS
-from ebbtide.scenario.steps.keys import COMMON_KEYS, SHOWN, keys_of, types_of
 from ebbtide.scenario.steps.network import BetweenStep
-from ebbtide.scenario.steps.table import KINDS, STEP_TYPES, StepKind
+from ebbtide.scenario.steps.table import COMMON_KEYS, KINDS, SHOWN, STEP_TYPES, StepKind, keys_of, types_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FAULTS = DOCS / "faults.md"

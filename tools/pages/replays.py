@@ -32,7 +32,7 @@ from ebbtide.record.files import write_atomically
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
-from ebbtide.releases.shown_release import spell_release
+from ebbtide.releases.known_releases import spell_release
 from ebbtide.scenario.catalogue import names
 from ebbtide.scenario.parts import MAX_BROKERS
 from harness.cli.judging import JudgeTogether, judging_together

@@ -14,7 +14,7 @@ from analysis.record.files import of_partition
 from analysis.record.record import Record
 from analysis.record.timeline import Timeline
 from ebbtide.record.clients import ClientEvent
-from ebbtide.scenario.group_offsets import OFFSETS_PARTITION, OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import OFFSETS_PARTITION, OFFSETS_TOPIC
 
 
 class TxnKey(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ from analysis.judge.history.attributed import AttributedAnomaly, LostCommit
 from analysis.judge.history.evidence import Attribution, LostOffset
 from analysis.judge.history.offset_marks import Mark, OffsetBounds, bounds_of, marks_of
 from analysis.record.elections import elections_of
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import CommitItem, LostCommits, Reconciliation

@@ -42,7 +42,7 @@ from analysis.judge.history.evidence import Attribution
 from analysis.judge.history.offset_marks import Mark, marks_of
 from analysis.reconcile.model import CommitItem, WrongCopies
 from ebbtide.rules.table import COPIED_TWICE
-from ebbtide.scenario.group_offsets import OFFSETS_PARTITION, OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import OFFSETS_PARTITION, OFFSETS_TOPIC
 
 
 def attributed_repeats(

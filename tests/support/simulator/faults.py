@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ebbtide.record.node_times import NodeTimes, Span
-from ebbtide.record.sides import CutSides
-from ebbtide.record.steps import StepEntry
+from ebbtide.record.steps import CutSides, StepEntry
 from ebbtide.releases.known_releases import ELR_VERSION
 from simulator.controller import CONTROLLER, MIN_ISR, TOPIC, UNCLEAN
 from simulator.script import MS, SECOND, Fault

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from analysis.spark.class_archive import class_archive
-from cluster.jars import checked_jars
-from cluster.jars.checked_jars import sha256_of
+from cluster.jars import digests
+from cluster.jars.digests import sha256_of
 from cluster.jars.releases import cached_releases, ensure, jars_of
 from ebbtide.daemon.control import make_sockets_dir
 from ebbtide.errors import ExitCode, HarnessError
@@ -106,11 +106,11 @@ def test_other_fetched_jars_and_class_archives_are_checked_alike(tmp_path: Path,
     fetched = tmp_path / "fetched"
     fetched.mkdir()
     (fetched / "tools.jar").write_bytes(b"PK")
-    [jar] = checked_jars.keep_jars("an artifact that nobody knows", fetched, cache_dir() / "kafka-tools")
-    assert checked_jars.intact_jars("an artifact that nobody knows", jar.parent) == [jar]
+    [jar] = digests.keep_jars("an artifact that nobody knows", fetched, cache_dir() / "kafka-tools")
+    assert digests.intact_jars("an artifact that nobody knows", jar.parent) == [jar]
     way(jar)
     with pytest.raises(HarnessError, match="which Ebbtide would run or believe"):
-        checked_jars.intact_jars("an artifact that nobody knows", jar.parent)
+        digests.intact_jars("an artifact that nobody knows", jar.parent)
 
     java = Java(executable=Path("/usr/bin/java"), version="17", major=17)
     archive = class_archive(java, "x.jar", tmp_path).archive

@@ -9,8 +9,8 @@ import pytest
 from test_power_loss import Lossy, OneNode
 
 from ebbtide.logs.segments import leo_of, segment_files
-from faults import torn_write
-from faults.torn_write import PAGE_BYTES
+from faults import power
+from faults.power import PAGE_BYTES
 
 
 class TornLogNode(OneNode):
@@ -40,7 +40,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TornLogNode:
 
 
 def test_half_of_the_first_lost_page_is_there_and_zeros_for_the_other_half(runtime: TornLogNode) -> None:
-    effect = torn_write.torn_write(runtime, 1)
+    effect = power.torn_write(runtime, 1)
     assert effect.why is None
     (segment,) = segment_files(runtime.data_dir(1) / "t-0").values()
     now, start = segment.read_bytes(), len(runtime.flushed)
@@ -56,7 +56,7 @@ def test_half_of_the_first_lost_page_is_there_and_zeros_for_the_other_half(runti
 
 
 def test_the_log_ends_where_recovery_will_cut_it_and_what_arrived_is_not_counted_as_lost(runtime: TornLogNode) -> None:
-    proof = torn_write.torn_write(runtime, 1).proof
+    proof = power.torn_write(runtime, 1).proof
     log = proof["logs"]["t-0"]
     assert (log["leo_before"], log["leo_after"]) == (20, leo_of(runtime.data_dir(1) / "t-0"))
     assert 2 <= log["leo_after"] < 20
@@ -66,7 +66,7 @@ def test_the_log_ends_where_recovery_will_cut_it_and_what_arrived_is_not_counted
 
 def test_a_power_loss_that_took_nothing_has_no_page_to_tear(runtime: TornLogNode) -> None:
     runtime.flushed = runtime.written
-    effect = torn_write.torn_write(runtime, 1)
+    effect = power.torn_write(runtime, 1)
     assert (effect.effect_ns, effect.proof["torn"]) == (None, {})
     assert "no log had a page to tear" in str(effect.why)
 
@@ -75,4 +75,4 @@ def test_where_power_was_not_lost_that_is_said_and_not_the_tear(
     runtime: TornLogNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Lossy, "shut_down", lambda _volume: False)
-    assert "still accepted writes" in str(torn_write.torn_write(runtime, 1).why)
+    assert "still accepted writes" in str(power.torn_write(runtime, 1).why)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-PROGRAMS = ("admin", "consumer", "describer", "final_read", "producer", "sampler", "topics")
+PROGRAMS = ("admin", "consumer", "final_read", "producer", "sampler", "topics")
 
 
 def test_no_client_program_imports_pyarrow() -> None:

@@ -14,7 +14,7 @@ from kafka.errors import KafkaError as KafkaPythonError
 from kafka.errors import LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from kafka.structs import OffsetAndMetadata
 
-from ebbtide.journal.commit_outcomes import LastCommitAnswer, outcome_of_commit
+from ebbtide.journal.commits import LastCommitAnswer, outcome_of_commit
 from ebbtide.scenario.client_libraries import GroupProtocol
 from workloads import librdkafka_consumer
 from workloads.config import ConsumerConfig, Endpoints

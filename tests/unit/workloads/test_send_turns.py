@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workloads.send_turns import SendTurns
+from workloads.librdkafka_sends import SendTurns
 
 
 @pytest.mark.parametrize("order", [[0], [2], [0, 1, 2], [1, 0, 1, 1, 2]], ids=["one", "one key", "in turn", "by keys"])

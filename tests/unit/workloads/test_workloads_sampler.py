@@ -23,8 +23,7 @@ from ebbtide.journal.descriptions import PartitionAnswer, pack_described, unpack
 from ebbtide.journal.file import JournalHeader, JournalReader, JournalWriter
 from ebbtide.waiting import wait_until
 from workloads.config import Endpoints, SamplerConfig
-from workloads.describer import BrokerDescriber
-from workloads.sampler import BrokerSampler
+from workloads.sampler import BrokerDescriber, BrokerSampler
 
 NOT_LEADER = 6
 Reply = Callable[[int], bytes]

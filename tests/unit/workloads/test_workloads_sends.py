@@ -25,11 +25,10 @@ from ebbtide.journal.convert import JOURNAL_DIR, convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.record.folder import RecordFolder
 from workloads import producer
-from workloads.attempts import AttemptWatch
 from workloads.config import Endpoints, ProducerConfig
 from workloads.producer import RecordSender
 from workloads.send_account import COUNTERS
-from workloads.sends import Sends
+from workloads.sends import AttemptWatch, Sends
 from workloads.status import StatusFile
 
 

@@ -33,15 +33,13 @@ from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.waiting import wait_until
 from workloads import transactions
-from workloads.attempts import AttemptWatch
 from workloads.config import Endpoints, ProducerConfig
 from workloads.incarnations import KafkaPythonIncarnation
 from workloads.producer import RecordSender
 from workloads.send_account import COUNTERS
-from workloads.sends import Sends
+from workloads.sends import AttemptWatch, Sends
 from workloads.status import StatusFile
-from workloads.transactions import Transactions
-from workloads.txn_outcomes import TXN_TABLE
+from workloads.transactions import TXN_TABLE, Transactions
 
 DOCUMENTATION = ROOT / "docs" / "clients.md"
 

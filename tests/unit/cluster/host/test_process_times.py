@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.host import process_times
-from cluster.host.children import start_child
+from cluster.host import children
+from cluster.host.children import ProcessTimes, start_child
 from cluster.host.ledger import Ledger
-from cluster.host.process_times import ProcessTimes
 from ebbtide import run_clock
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.waiting import pause, wait_until
@@ -31,7 +30,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(run_clock, "now_ns", clock.now_ns)
-    assert process_times.run_clock is run_clock
+    assert children.run_clock is run_clock
     return clock
 
 

@@ -15,7 +15,7 @@ import pytest
 from checkout import ROOT
 from docker.errors import ImageNotFound
 
-from cluster.host import docker_daemon as daemon
+from cluster.host import containers as daemon
 from cluster.images import (
     DockerError,
     build,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.jars.checked_jars import intact_jars, keep_jars
+from cluster.jars.digests import intact_jars, keep_jars
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster.jars import connector, digests
-from cluster.jars.checked_jars import intact_jars, keep_jars
-from cluster.jars.digests import known_digests, require_known, unlike_known
+from cluster.jars.digests import intact_jars, keep_jars, known_digests, require_known, unlike_known
 from ebbtide.errors import HarnessError
 from ebbtide.releases.known_releases import KNOWN
 from tools.jar_digests import TABLE, lines_of

@@ -13,7 +13,7 @@ import pytest
 from fake_runtime import FakeNetwork, FakeRuntime
 
 from cluster.host import containers
-from cluster.host import docker_daemon as daemon
+from cluster.host import containers as daemon
 from cluster.host.bridge import BridgeNetwork
 from cluster.host.processes import identify
 from cluster.images import Image

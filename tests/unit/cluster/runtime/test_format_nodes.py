@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.runtime.format_nodes import program_for_all, statuses_of
+from cluster.runtime.java_programs import program_for_all, statuses_of
 
 
 def test_the_program_gets_each_nodes_log_and_the_arguments_of_storage_tool() -> None:

@@ -8,8 +8,14 @@ import msgspec
 import pytest
 
 from cluster.host.bridge import address_of
-from cluster.runtime.properties import plan_cluster, properties_of, refused_value_error
-from cluster.runtime.storage import cluster_id, directory_id, format_arguments
+from cluster.runtime.properties import (
+    cluster_id,
+    directory_id,
+    format_arguments,
+    plan_cluster,
+    properties_of,
+    refused_value_error,
+)
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import levels_of
 from ebbtide.releases.known_releases import KNOWN, KnownRelease

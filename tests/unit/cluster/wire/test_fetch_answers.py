@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fetch_frames import TOPIC, answer, request
 
-from cluster.wire.fetch_answers import diverging_epochs, fetch_positions
+from cluster.wire.frames import diverging_epochs, fetch_positions
 from cluster.wire.messages import DivergingEpoch
 
 

@@ -10,8 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 from checkout import ROOT
 
-from ebbtide.journal.commit_outcomes import COMMIT_TABLE, outcome_of_commit
-from ebbtide.journal.commits import Commit, CommitAnswer, Entry, ServedOffset, pack_commits
+from ebbtide.journal.commits import (
+    COMMIT_TABLE,
+    Commit,
+    CommitAnswer,
+    Entry,
+    ServedOffset,
+    outcome_of_commit,
+    pack_commits,
+)
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.record.files import JOURNAL_DIR

@@ -7,8 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from ebbtide.journal.payload import PAYLOAD_BYTES_MIN, encode, value_at
-from ebbtide.journal.payload_batches import PayloadBatches
+from ebbtide.journal.payload import PAYLOAD_BYTES_MIN, PayloadBatches, encode, value_at
 
 PRODUCER = 3
 

@@ -27,8 +27,8 @@ from ebbtide.pytest_plugin.marker_places import UNPLACED_CHAOS, MarkerPlace
 from ebbtide.pytest_plugin.runner import CommandRunner, Lease
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.kafka_settings import RefusedByKafka
 from ebbtide.scenario.model import TopicSpec
-from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.waiting import WaitExpired
 
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.record.asked import Asked
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.sides import CutSides
-from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps, write_steps
+from ebbtide.record.steps import Asked, CutSides, StepEntry, read_steps, split_composed_steps, write_steps
 from ebbtide.scenario.steps.admin import CreateTopicStep, DeleteRecordsStep
 from ebbtide.scenario.steps.disk import DirectoryStep
 from ebbtide.scenario.steps.network import LimitBandwidthStep, PartitionStep

@@ -23,7 +23,7 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FOREIGN, WatchFacts, read_manifest, write_manifest
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import read_judgement
-from ebbtide.releases.shown_release import minor_of, shown_release
+from ebbtide.releases.known_releases import minor_of, shown_release
 from harness.cli.main import main
 from harness.watch.probing import probe_cluster
 

@@ -6,7 +6,7 @@ import pytest
 from copier_scenario import COPIER
 from scenario_problems import problems
 
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 from ebbtide.scenario.parse import parse
 
 OFFSETS = f"[topics.{OFFSETS_TOPIC}]\n"

@@ -8,8 +8,8 @@ import pytest
 
 from ebbtide.errors import ExitCode
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.examples import example_with, show_example
 from ebbtide.scenario.model import ClusterSpec
+from ebbtide.scenario.shipped import example_with, show_example
 from harness.cli.main import main
 
 

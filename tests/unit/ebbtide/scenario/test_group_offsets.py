@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from scenario_problems import problems
 
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
-from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, TRANSACTIONS_TOPIC
+from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ebbtide.scenario.roles import Role, overlap
 
 KILL = 'step = "kill"\ntrigger = {{ acked = 1 }}\ntarget = "{role}"'

@@ -18,6 +18,7 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.kafka_settings import (
     KafkaSetting,
     Place,
+    RefusedByKafka,
     allowed_settings,
     refused_kind,
     refused_kinds,
@@ -26,7 +27,6 @@ from ebbtide.scenario.kafka_settings import (
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.parts import Parts
-from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.scenario.roles import ConfigResource
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.steps.admin import SetConfigStep

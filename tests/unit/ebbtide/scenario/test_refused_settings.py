@@ -9,7 +9,7 @@ import pytest
 
 from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.refused_settings import RefusedByKafka
+from ebbtide.scenario.kafka_settings import RefusedByKafka
 from ebbtide.scenario.validate_settings import ScenarioSetting
 from harness.cli import run as run_verb
 from harness.cli.main import main

@@ -8,8 +8,7 @@ import pytest
 
 from ebbtide.errors import ExitCode
 from ebbtide.scenario.plain_values import STEP_KEYS
-from ebbtide.scenario.steps.keys import SHOWN, keys_of
-from ebbtide.scenario.steps.table import KINDS, StepKind
+from ebbtide.scenario.steps.table import KINDS, SHOWN, StepKind, keys_of
 from ebbtide.scenario.validate_requests import validate_error_name
 from harness.cli.main import main
 

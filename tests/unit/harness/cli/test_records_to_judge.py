@@ -24,7 +24,7 @@ from ebbtide.scenario.model import ClusterSpec
 from harness.cli import analyze
 from harness.cli.main import main
 from harness.cli.run_arguments import without_files_beside
-from harness.daemon.plain_scenario import plain_scenario
+from harness.daemon.owned_runs import plain_scenario
 from harness.runner.run import RunRequest, _Run
 
 

@@ -16,12 +16,10 @@ from ebbtide.scenario.write import SCENARIO, text_of
 from harness.cli.main import main
 from harness.nightly.followup import pending_contradictions
 from harness.nightly.job import ReleaseTarget, catalogue_jobs, parse_target, random_job
-from harness.nightly.junit import write_junit
 from harness.nightly.night import BATCH, UNJUDGED_MOST, exit_code
 from harness.nightly.random_jobs import RandomJobs
 from harness.nightly.store import FinishedJob, Followup, JobEnd, Store
-from harness.nightly.summary import summary_page
-from harness.nightly.trend import Trend, trend
+from harness.nightly.summary import Trend, summary_page, trend, write_junit
 
 
 @pytest.fixture

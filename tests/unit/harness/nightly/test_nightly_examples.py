@@ -8,8 +8,8 @@ from pathlib import Path
 from checkout import ROOT
 
 from ebbtide.scenario import catalogue
-from harness.runner.limit import limit_s
 from harness.runner.run import RunRequest
+from harness.runner.side_by_side import limit_s
 
 EXAMPLES = ROOT / "examples" / "nightly"
 

@@ -22,11 +22,9 @@ from ebbtide.scenario.steps.table import DISK_TROUBLES, WIRE_KINDS
 from harness.cli.night_work import RUNS_LOG, carrier, judge_of
 from harness.nightly.host_limits import split_jobs, unavailable_abilities
 from harness.nightly.job import Job, ReleaseTarget, catalogue_jobs, oldest_runs_first
-from harness.nightly.junit import write_junit
 from harness.nightly.random_jobs import RandomJobs
 from harness.nightly.store import Followup, NightPlan, SkippedJob
-from harness.nightly.summary import summary_page
-from harness.nightly.trend import trend
+from harness.nightly.summary import summary_page, trend, write_junit
 from harness.replay.recorded_run import load_run
 from harness.replay.replaying import run_replays
 from harness.runner.launch import Launch

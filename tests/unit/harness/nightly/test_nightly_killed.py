@@ -19,8 +19,7 @@ from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO, text_of
 from harness.nightly.job import ReleaseTarget, parse_target, random_job
 from harness.nightly.random_jobs import RandomJobs
-from harness.nightly.retention import stale_folders
-from harness.nightly.store import FinishedJob, Store
+from harness.nightly.store import FinishedJob, Store, stale_folders
 
 
 @pytest.fixture

@@ -32,8 +32,7 @@ from harness.random.guide import CORPUS, Guide, coverage_marks
 from harness.random.mutation import mutate, rename_brokers
 from harness.random.quorum import first_voters
 from harness.random.replication import healthy_replication
-from harness.random.schedule import build_steps
-from harness.random.table import GENERATORS
+from harness.random.schedule import GENERATORS, build_steps
 from harness.random.upgrades import upgrade_target
 from harness.random.world import healthy_world
 

@@ -11,7 +11,7 @@ from analysis.spec.partition import NO_LEADER
 from harness.random.drawing import draw, world_of
 from harness.random.kind import waiting_s
 from harness.random.replication import Replication, final_replicas, healthy_replication
-from harness.random.table import GENERATORS
+from harness.random.schedule import GENERATORS
 
 ALL = frozenset({1, 2, 3})
 

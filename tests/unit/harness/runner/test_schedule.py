@@ -9,7 +9,7 @@ from plain_steps import step_of, trigger_of
 from schedule_bench import Bench
 
 from cluster.kafka_api.admin_requests import Reassign
-from ebbtide.record.sides import CutSides
+from ebbtide.record.steps import CutSides
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Rate

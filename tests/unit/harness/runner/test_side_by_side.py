@@ -26,9 +26,8 @@ from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner import side_by_side
 from harness.runner.display import Display
 from harness.runner.gates import Gate
-from harness.runner.limit import limit_s
 from harness.runner.run import RunRequest
-from harness.runner.side_by_side import run_side_by_side
+from harness.runner.side_by_side import limit_s, run_side_by_side
 
 DEADLINE_S = 30.0
 LIMIT_S = 0.5

@@ -17,8 +17,7 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FOREIGN, Manifest, write_manifest
 from ebbtide.untrusted import files
 from harness.cli.main import main
-from harness.watch.kube_events import notes_of
-from harness.watch.marks import MARKS, TEXT_MAX, MarkReader
+from harness.watch.marks import MARKS, TEXT_MAX, MarkReader, notes_of
 
 START = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 START_NS = int(START.timestamp()) * 10**9

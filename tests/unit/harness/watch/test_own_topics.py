@@ -11,14 +11,14 @@ from cluster.host.ledger import Ledger
 from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.watched.watch_topic import SettingsRefused, TopicRefused
 from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.scenario.kafka_settings import RefusedByKafka
 from ebbtide.scenario.model import TopicSpec
-from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.waiting import WaitExpired
 from harness.cli.main import main
 from harness.watch import own_topics, watching
 from harness.watch.own_topics import OwnTopics
 from harness.watch.watching import WatchRequest
-from workloads import topic_refusals
+from workloads import topics as workload_topics
 
 NAME = "ebbtide-watch-ab12-t"
 
@@ -73,7 +73,9 @@ def test_a_setting_that_kafka_refuses_is_named_with_its_line_and_the_topic_is_no
     monkeypatch.setattr(BrokerConnection, "api_keys", lambda _self: frozenset())
     refusal = SettingsRefused("no", message="Unknown topic config name: remote.log.copy.disable")
     monkeypatch.setattr(own_topics, "make_topic", refuse(refusal))
-    monkeypatch.setattr(topic_refusals, "known_topic_settings", lambda *_: {"retention.ms", "remote.log.copy.disabled"})
+    monkeypatch.setattr(
+        workload_topics, "known_topic_settings", lambda *_: {"retention.ms", "remote.log.copy.disabled"}
+    )
     monkeypatch.setattr(watching, "watch_cluster", watch)
     where = ["--bootstrap", "a:1", "--controllers", "c:1,d:1", "--for", "1s"]
     argv = ["watch", str(file), *where, "--runs", str(tmp_path / "runs")]
@@ -101,7 +103,7 @@ def test_a_value_that_kafka_refuses_is_said_in_the_words_of_kafka_alone(
 
     monkeypatch.setattr(BrokerConnection, "api_keys", lambda _self: frozenset())
     monkeypatch.setattr(BrokerConnection, "ask", lambda *_: Answers())
-    monkeypatch.setattr(topic_refusals, "known_topic_settings", lambda *_: {"retention.ms"})
+    monkeypatch.setattr(workload_topics, "known_topic_settings", lambda *_: {"retention.ms"})
     topics = OwnTopics("r", {NAME: TopicSpec(config={"retention.ms": "x"})}, ["a:1"], ["a:1"], None)
     with pytest.raises(RefusedByKafka) as caught, Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
         topics.make(ledger, NAME)
