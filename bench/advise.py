@@ -22,7 +22,7 @@ from analysis.advise.advice import advise
 from analysis.advise.page import render_advice
 from cluster.snapshot.reading import read_cluster
 from cluster.snapshot.security import Security
-from ebbtide.snapshot.file import read_snapshot, write_snapshot
+from ebbtide.snapshot.model import read_snapshot, write_snapshot
 
 SETTINGS = (
     {"min.insync.replicas": "2"},

@@ -16,8 +16,7 @@ from pathlib import Path
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.ledger import Ledger
 from cluster.host.limits import burst_bytes
-from cluster.host.links import Cut
-from cluster.host.namespaces import Namespace
+from cluster.host.namespaces import Cut, Namespace
 from cluster.host.slow_volume import Pulses, Slowness, timed_write
 from cluster.host.volumes import Volume
 from cluster.wire.frames import LENGTH_BYTES, REQUEST_HEAD

@@ -12,7 +12,7 @@ from itertools import permutations
 import msgspec
 
 from cluster.host.limits import burst_bytes
-from cluster.host.links import Cut, Transfer
+from cluster.host.namespaces import Cut, Transfer
 from cluster.runtime.base import Runtime
 from ebbtide.record.steps import CutSides
 from ebbtide.scenario.roles import CLIENTS, Role

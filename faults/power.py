@@ -1,4 +1,12 @@
-"""Power loss: proven on the volume itself, by what did not come back."""
+"""Power loss: proven on the volume itself, by what did not come back.
+
+A torn write: half of a page arrives when power goes during write-back.
+
+A plain power loss leaves each log as the last flush left it. Here each log that lost records gets half of its first
+lost page back, and zeros for the other half. A broker that starts on it must find the batch that is not whole, by its
+length or its checksum, and cut the log there (Kafka's log recovery after an unclean shutdown). The metadata log is
+left alone: a controller fsyncs it before it answers.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from cluster.runtime.base import Runtime
 from cluster.runtime.properties import CONTROLLER_PORT
 from ebbtide.errors import StepImpossible
 from ebbtide.kraft.voters import VoterSet
-from ebbtide.logs.meta_properties import directory_id_in
+from ebbtide.logs.checkpoint_file import directory_id_in
 from ebbtide.scenario.steps.admin import AddVoterStep, VoterStep
 from faults.injector import View
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cluster.kafka_api.connection import LATEST, NONE, BrokerConnection, WireError
-from cluster.kafka_api.transaction_states import transaction_states
+from cluster.kafka_api.group_offsets import transaction_states
 from ebbtide.record.manifest import ENDED_STATES, STILL_S, FinalTransactions
 from ebbtide.scenario.model import ProducerSpec
 from ebbtide.waiting import pause

@@ -4,6 +4,12 @@
 read_uncommitted), with its leader epoch. Asking every broker therefore needs no knowledge of who leads: the others
 refuse, and a deposed leader that does not know it yet answers under its old epoch. Each broker has one thread and one
 connection, with short timeouts: a broker that is cut off, paused or dead delays no other.
+
+It also asks every broker how its metadata cache describes the partitions (KIP-966).
+
+The description has ISR, ELR and last known ELR. DescribeTopicPartitions (API 75, from 3.8 on) is answered from the
+broker's own image of the metadata log, which lags behind the controller's. Each broker has one thread and one
+connection, as for the HW.
 """
 
 from __future__ import annotations
@@ -18,7 +24,7 @@ from pathlib import Path
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, LATEST, NONE, WireError
 from ebbtide import run_clock
 from ebbtide.journal.commits import ServedOffset, pack_commits
-from ebbtide.journal.descriptions import PartitionAnswer, pack_described
+from ebbtide.journal.copies import PartitionAnswer, pack_described
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import pack_watermarks
 from ebbtide.waiting import pause

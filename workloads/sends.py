@@ -3,6 +3,15 @@
 Records of one partition go into the client's batches in the order of their sequence, so that a batch is a run of
 sequences. One answer per batch, `(first sequence, count, base offset)`, gives the outcome of every record in it. Only
 the thread that sends touches the account; the client's thread puts its answers into a queue.
+
+Sees what kafka-python does not report: how earlier attempts of a batch ended.
+
+A record whose last answer is NOT_ENOUGH_REPLICAS is certainly not appended, unless an attempt before it timed out.
+kafka-python's futures carry only the last answer. This module therefore watches the one place where the sender
+decides what an error means for a batch (`Sender._dispatch_error`, kafka-python 3.0).
+
+An attempt is *open* from the moment its batch is drained into a request until an answer, a disconnect or a timeout
+ends it. A batch whose delivery timeout passes while no attempt is open has expired in the buffer.
 """
 
 from __future__ import annotations

@@ -12,13 +12,19 @@ does not give a reliable outcome (3.0.12, `transaction_manager.py`, `sender.py`)
 A commit is therefore requested only when every record of the transaction has been acked, with nothing in flight.
 After anything else, and when an answer does not come, the producer is not used again. A new one with the same
 transactional id takes over; its start aborts what was open and raises the epoch. Calls that wait run on a thread of
-their own. `txn_outcomes` has the conclusions.
+their own. The first table below has the conclusions.
 
 With `abort_unacked` a transaction of which a record was not acked is aborted by the same producer, as applications do.
 Its epoch stays, so that KAFKA-14402 can show.
 
 In a transaction that is to be *fenced*, a successor is started when half of the records are handed over. The first
 incarnation sends the other half and requests the commit as if nothing had happened.
+
+The table of how a transaction ended, from the producer's requests and answers.
+
+*Committed*: the coordinator said so. *Aborted*: it certainly will never be committed. *Unknown*: everything else.
+Only the producer itself can request a commit. A transaction whose commit was never requested can therefore only end
+aborted; one whose commit was requested and not answered may have ended either way.
 """
 
 from __future__ import annotations

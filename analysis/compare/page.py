@@ -33,8 +33,7 @@ from ebbtide.errors import UsageError
 from ebbtide.named_files import write_named_file
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_run
-from ebbtide.record.next_command import next_command
-from ebbtide.record.outcomes import outcome_word
+from ebbtide.record.outcomes import next_command, outcome_word
 from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict
 
 

@@ -23,7 +23,7 @@ from ebbtide.kraft.follower import BatchId, FollowedItem, LogGap, MetadataFollow
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.kraft.voters import VoterSet, ruling_set, voter_sets_in
-from ebbtide.logs.meta_properties import directory_id_in
+from ebbtide.logs.checkpoint_file import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.clock import kafka_clocks, read_clock
 from ebbtide.record.files import RAW_DIR

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from cluster.host.cuts import CutRules
 from cluster.host.ledger import Ledger
 from cluster.host.limits import Limits
-from cluster.host.links import Cut, LimitCounts, Transfer
-from cluster.host.namespaces import Namespace
+from cluster.host.namespaces import Cut, LimitCounts, Namespace, Transfer
 from cluster.host.probes import Probes
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import call_in_namespace

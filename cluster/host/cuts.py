@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.host.links import Cut
+from cluster.host.namespaces import Cut
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import netns_prefix
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cluster.host.links import Cut, LimitCounts
+from cluster.host.namespaces import Cut, LimitCounts
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import call_in_namespace
 

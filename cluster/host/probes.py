@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from cluster.host.links import Cut, Transfer
+from cluster.host.namespaces import Cut, Transfer
 from ebbtide.namespaces import call_in_namespace
 
 PORT = 39099

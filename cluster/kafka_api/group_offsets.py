@@ -1,16 +1,28 @@
-"""Asks one broker for what a group has committed.
-
-Only the group's coordinator answers: the leader of the group's partition of `__consumer_offsets`, as far as that broker
-knows.
-"""
+"""Asks coordinators what groups have committed, and in which states transactions are."""
 
 from __future__ import annotations
 
 import msgspec
+from kafka.protocol.admin import ListTransactionsRequest, ListTransactionsResponse
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
-from cluster.kafka_api.connection import NONE, BrokerConnection
+from cluster.kafka_api.connection import NONE, BrokerConnection, WireError
 from ebbtide.logs.segments import TopicPartition
+
+_VERSION = 0
+
+
+def transaction_states(broker: BrokerConnection) -> dict[str, str]:
+    """Send ListTransactions v0; return the states by transactional id, in Kafka's words.
+
+    Raises `WireError`, also if the broker still loads its part of the transaction log.
+    """
+    request = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
+    answer = broker.ask(request, ListTransactionsResponse, _VERSION)
+    if answer.error_code != NONE:
+        raise WireError(f"{broker.address} answers ListTransactions with error {answer.error_code}")
+    return {item.transactional_id: item.transaction_state for item in answer.transaction_states}
+
 
 _OFFSET_FETCH_VERSION = 5
 

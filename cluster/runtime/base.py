@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from cluster.host.links import Cut, LimitCounts, Transfer
+from cluster.host.namespaces import Cut, LimitCounts, Transfer
 from cluster.host.slow_volume import Pulses
 from cluster.host.volumes import Volume
 from cluster.runtime.releases import NodeReleases

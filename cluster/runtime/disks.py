@@ -2,6 +2,12 @@
 
 A controller has one log directory, a broker may have several (KIP-858). The first one also holds the metadata log.
 Where power is lost by `truncate`, nodes have no volumes: the directories are folders of the host.
+
+Power loss without a file system shutdown: logs are cut to recovery points.
+
+The recovery point is the offset up to which the broker has certainly fsynced (Kafka's
+`recovery-point-offset-checkpoint`). Everything above it *may* be lost, so that this is the worst case. The metadata
+log is left alone: a controller fsyncs it before it answers, and a broker reads its copy anew.
 """
 
 from __future__ import annotations
@@ -17,8 +23,7 @@ from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLoss
 from cluster.runtime.log_losses import LogCopies, losses_of_whole_disks
 from ebbtide import run_clock
 from ebbtide.errors import HarnessError
-from ebbtide.logs.checkpoint_file import RECOVERY_POINTS, read_checkpoint
-from ebbtide.logs.meta_properties import cluster_id_in
+from ebbtide.logs.checkpoint_file import RECOVERY_POINTS, cluster_id_in, read_checkpoint
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders, segment_files
 from ebbtide.record.node_times import Span

@@ -2,6 +2,12 @@
 
 `ebbtide advise` and `ebbtide watch` begin here, so that both name a wrong address, port, protocol or cluster alike, and
 in time.
+
+What to try where a broker that Ebbtide did not start gives no answer.
+
+A port that forwards to a broker which is down also accepts a connection, and then closes it. A broker that dislikes
+what it reads waits for it first. So a connection on which nothing is sent shows which of both is probable. It proves
+neither: above `max.connections.per.ip` Kafka closes an accepted connection unasked.
 """
 
 from __future__ import annotations

@@ -3,6 +3,12 @@
 A request is a length (4 bytes), then API key (2), version (2) and correlation id (4). An answer is a length and the
 correlation id of its request (Kafka protocol guide, request and response headers). The headers of every version begin
 like this. The rest passes unread.
+
+Which Fetch answers make a follower truncate its log, and the position that it had asked from.
+
+A leader that sees from a follower's fetch offset and last fetched epoch that the two logs differ answers with a
+*diverging epoch*: the epoch up to which they agree, and where it ends (KIP-595, Fetch from version 12 on). The proxy
+reads that from the answers that a rule stops, and from no others.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ from itertools import count
 
 from cluster.wire.connection import CONNECT_TIMEOUT_S, Connection, Pipe, StoppedFrame, close
 from cluster.wire.frames import FETCH, Head, NotKafka, diverging_epochs, fetch_positions
-from cluster.wire.messages import Arm, Command, DivergingEpoch, Rule, What, WireEvent
-from cluster.wire.rules import ArmedRules
+from cluster.wire.messages import Arm, ArmedRules, Command, DivergingEpoch, Rule, What, WireEvent
 from ebbtide import run_clock
 
 _CHUNK_BYTES = 256 << 10

@@ -2,6 +2,14 @@
 
 A few rows a second are written, so that the format is readable rather than dense. A commit is journalled before it is
 sent, and its answer when it comes: a commit without an answer is unknown.
+
+The table that maps Kafka's answers to a commit to acked, failed or unknown.
+
+The words are as strict as for sends (`ebbtide.journal.outcomes`), and a commit of kafka-python is one attempt
+(`LastCommitAnswer` is for librdkafka). The coordinator checks the group's member first, then appends the commit to
+`__consumer_offsets` and waits for the ISR. It renames the errors of that append: NOT_ENOUGH_REPLICAS_AFTER_APPEND
+becomes COORDINATOR_NOT_AVAILABLE, and NOT_LEADER_OR_FOLLOWER becomes NOT_COORDINATOR. Those two are therefore unknown,
+although they also refuse a commit before the append.
 """
 
 from __future__ import annotations

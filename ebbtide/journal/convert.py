@@ -18,8 +18,7 @@ import pyarrow.parquet as pq
 
 from ebbtide.errors import HarnessError
 from ebbtide.journal.commits import Commit, CommitAnswer, unpack_commits
-from ebbtide.journal.copies import unpack_copies
-from ebbtide.journal.descriptions import unpack_described
+from ebbtide.journal.copies import unpack_copies, unpack_described
 from ebbtide.journal.file import JournalHeader, JournalReader
 from ebbtide.journal.frames import (
     ANSWERED,

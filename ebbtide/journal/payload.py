@@ -11,6 +11,12 @@ each producer.
 
 Kafka's VerifiableProducer chooses its payload itself: the text `3.17` is record 17 of producer 3. Kafka's own CRC
 protects it.
+
+Makes and reads the payloads of many records of one producer at once, with NumPy.
+
+The bytes are those of `ebbtide.journal.payload`. The CRC-32 of payloads of one length is affine: each byte of the
+numbers contributes a fixed word, whatever the other bytes are. A table has these words, and a payload's CRC is the
+exclusive or of 16 of them and of that of zeros.
 """
 
 from __future__ import annotations

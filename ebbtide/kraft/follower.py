@@ -12,6 +12,11 @@ The files may change between two polls. The follower handles each change:
 - The folder vanishes (an unmounted volume): nothing is returned until it is back.
 
 No file stays open between polls, so that a volume can be unmounted.
+
+The copy of a metadata log that a follower writes into the run record.
+
+It holds whole batches only, at the positions that they have in the controller's files. Segments that the controller
+deletes after a snapshot stay: they are evidence. Where the controller truncates its log, the copy is truncated too.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ebbtide.kraft.commits import CommittedBatch, CommitWatch
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.voters import VoterSet
-from ebbtide.logs.meta_properties import directory_id_in
+from ebbtide.logs.checkpoint_file import directory_id_in
 
 
 class QuorumLogs:

@@ -1,7 +1,4 @@
-"""A broker's offset checkpoints, Kafka's format 0.
-
-The file has a version, a count, then `topic partition offset` lines.
-"""
+"""The small files in a log directory: offset checkpoints, and meta.properties."""
 
 from __future__ import annotations
 
@@ -59,3 +56,25 @@ def checkpoint_text(offsets: Mapping[TopicPartition, int]) -> str:
     """Return the text of a checkpoint file with these offsets."""
     lines = [f"{at.topic} {at.partition} {offset}" for at, offset in offsets.items()]
     return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines))
+
+
+META_PROPERTIES = "meta.properties"
+
+
+def cluster_id_in(data_dir: Path) -> str | None:
+    """Return the cluster id of a log directory; None if it is not formatted or cannot be read."""
+    return _value_in(data_dir, "cluster.id")
+
+
+def directory_id_in(data_dir: Path) -> str | None:
+    """Return the directory id of a log directory, None as for `cluster_id_in`; releases before 3.7 have none."""
+    return _value_in(data_dir, "directory.id")
+
+
+def _value_in(data_dir: Path, key: str) -> str | None:
+    try:
+        lines = read_text(data_dir / META_PROPERTIES).splitlines()
+    except UnreadableFile:
+        return None
+    # Kafka writes no escapes here: both ids are URL-safe base64.
+    return dict(line.split("=", 1) for line in lines if "=" in line).get(key)

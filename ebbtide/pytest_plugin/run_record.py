@@ -74,7 +74,7 @@ def read_record(path: Path) -> RunRecord:
     """
     from ebbtide.record.folder import RecordFolder
     from ebbtide.record.manifest import read_manifest
-    from ebbtide.record.next_command import next_command
+    from ebbtide.record.outcomes import next_command
     from ebbtide.record.verdict import read_judgement
 
     folder = RecordFolder(path)

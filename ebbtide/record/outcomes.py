@@ -6,14 +6,17 @@ losses. Its word is "no prediction": nobody predicted what it shows.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ebbtide.errors import ExitCode
 from ebbtide.plurals import plural
+from ebbtide.record.manifest import NO_CONTROLLERS_NAMED
 from ebbtide.record.verdict import (
     EXIT_OF_OUTCOME,
+    VERDICT,
     Loss,
     Outcome,
     PredictionKind,
@@ -23,6 +26,10 @@ from ebbtide.record.verdict import (
 )
 from ebbtide.rules.table import LOST, NO_COMMITTED_LOSS
 from ebbtide.scenario.model import Prediction
+
+if TYPE_CHECKING:
+    from ebbtide.record.manifest import Manifest
+
 
 FailOn = Literal["outcome", "loss"]
 """What makes a command fail: the outcome alone, or also any loss of committed records."""
@@ -114,3 +121,22 @@ def loss_sentences(verdict: Verdict) -> str | None:
         return f"{plural(lost, 'acked record')} {'was' if lost == 1 else 'were'} lost; not all causes are known."
     allowed = PROTOCOL_SAYS[verdict.loss_allowed]
     return f"{plural(committed, 'committed record')} {'was' if committed == 1 else 'were'} lost. {allowed}"
+
+
+def next_command(record: str, manifest: Manifest, verdict: Verdict) -> str:
+    """Return what to type to learn more: the story of the first lost record, or all of a verdict that needs an eye.
+
+    After a watch without the metadata log, no command knows more: the next watch can. The error of a failed run says
+    what to do after it. `record` is the path or the address of the run record.
+    """
+    watch = manifest.watch
+    if watch is not None and watch.why_log_ends == NO_CONTROLLERS_NAMED:
+        return "ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT --for 30m    (the metadata log says why)"
+    if manifest.failure_next is not None and verdict.outcome == "inconclusive":
+        return manifest.failure_next
+    if "://" not in record and any(lost_counts(verdict)):
+        return f"ebbtide explain {shlex.quote(record)}    (its first lost record, step by step)"
+    if verdict.outcome == "as-predicted":
+        return "ebbtide scenarios    (other ways to break a cluster)"
+    show = "hadoop fs -cat" if "://" in record else "cat"
+    return f"{show} {shlex.quote(f'{record}/{VERDICT}')}    (the whole verdict)"

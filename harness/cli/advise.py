@@ -71,7 +71,7 @@ def command() -> Command:
 def run(args: Args) -> ExitCode:
     """Read the cluster or the file, and print the advice. Raises `UsageError`."""
     from analysis.advise.advice import advise
-    from ebbtide.snapshot.file import write_snapshot
+    from ebbtide.snapshot.model import write_snapshot
 
     assumed = _assumption(args)
     for path, option in ((args.save, "--save"), (args.html, "--html")):
@@ -119,7 +119,7 @@ def _snapshot(args: Args) -> ClusterSnapshot:
             allowed="--bootstrap HOST:PORT, or CLUSTER.json",
         )
     if args.snapshot is not None:
-        from ebbtide.snapshot.file import read_snapshot
+        from ebbtide.snapshot.model import read_snapshot
 
         if args.command_config is not None:
             raise UsageError("a file needs no connection", where="--command-config", got=str(args.command_config))

@@ -97,8 +97,7 @@ def _print_loss(verdict: Verdict, fail_on: FailOn) -> None:
 def _print_summary(runs: Sequence[JudgedRun], fail_on: FailOn) -> None:
     """Print the runs side by side, then the reasons for each verdict and its report."""
     from ebbtide.record.files import is_run_id
-    from ebbtide.record.next_command import next_command
-    from ebbtide.record.outcomes import outcome_word
+    from ebbtide.record.outcomes import next_command, outcome_word
     from ebbtide.shown_text import shown_path
 
     print_side_by_side(runs)

@@ -11,8 +11,13 @@ from analysis.evidence.collect import write_checkpoints, write_replicas, write_t
 from cluster.runtime.base import Runtime
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import value_of
-from ebbtide.logs.checkpoint_file import ANSWERED_HIGH_WATERMARKS, HIGH_WATERMARKS, RECOVERY_POINTS, checkpoint_text
-from ebbtide.logs.meta_properties import META_PROPERTIES
+from ebbtide.logs.checkpoint_file import (
+    ANSWERED_HIGH_WATERMARKS,
+    HIGH_WATERMARKS,
+    META_PROPERTIES,
+    RECOVERY_POINTS,
+    checkpoint_text,
+)
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders
 from ebbtide.record.files import MORE_LOG_DIRS, RAW_DIR, write_atomically
 from ebbtide.record.folder import RecordFolder

@@ -8,10 +8,22 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
+import msgspec
 from rich.console import Console
 
 from ebbtide.folding import fold_words
 from harness.runner.run_state import RunState
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """`state` is running, down, paused or not up; `registration` is a broker's newest one, None without any."""
+
+    state: str
+    registration: str | None = None
+
+    def __str__(self) -> str:
+        """Write both: `running, unfenced`."""
+        return self.state if self.registration is None else f"{self.state}, {self.registration}"
 
 
 class Display(Protocol):

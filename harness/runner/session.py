@@ -24,12 +24,11 @@ from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.write import SCENARIO, text_of
 from faults.wire import nodes_to_intercept
 from harness.runner.clock_log import ClockLog
-from harness.runner.display import Display
+from harness.runner.display import Display, NodeState
 from harness.runner.draws import Draws
 from harness.runner.ending import End, Ending
 from harness.runner.forming import form_on, roll_to
 from harness.runner.gates import Gate
-from harness.runner.node_state import NodeState
 from harness.runner.node_watch import NodeWatch
 from harness.runner.run_state import SHOW_EVERY_S, run_state_of
 from harness.runner.schedule import Schedule

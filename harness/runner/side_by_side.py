@@ -3,6 +3,13 @@
 A run mostly waits, so two share two cores well.
 
 It ends a run that takes longer than its limit, and kills a process that does not clean up in time.
+
+Computes how long a run can take.
+
+A run that takes longer hangs, and can be ended.
+
+The limit is the sum of all deadlines of the run's waits, and time for what has no deadline. A run needs a small part
+of it, so a run that reaches the limit waits for something that none of its deadlines ends.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 `ebbtide watch mark TEXT` appends a line to a file in the record, and the watch makes a step of it. The time is that at
 which the command was typed. `--events` appends a line for each Kubernetes event, with the time of the event.
+
+Kubernetes events as marks of a watch: what Chaos Mesh, an operator or the kubelet did, and when.
+
+The input is what `kubectl get events -o json` prints. Chaos Mesh reports its experiments as such events.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pytest
 from host_turn import HOST
 from live.clusters import CONTROLLER, READY_S, Cluster
 
-from cluster.host.links import Cut
+from cluster.host.namespaces import Cut
 from cluster.host.processes import state_of
 from cluster.host.writeback import HELD_SETTINGS
 from cluster.runtime.base import PowerLossMethod, Runtime

@@ -13,7 +13,7 @@ from cluster.host import host_ports
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.host_ports import LOOPBACK, HostPorts
 from cluster.host.ledger import Ledger
-from cluster.host.links import Cut
+from cluster.host.namespaces import Cut
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.scenario.roles import CLIENTS

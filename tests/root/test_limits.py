@@ -10,8 +10,7 @@ import pytest
 from cluster.host.bridge import BridgeNetwork
 from cluster.host.ledger import Ledger
 from cluster.host.limits import burst_bytes
-from cluster.host.links import Cut
-from cluster.host.namespaces import Namespace
+from cluster.host.namespaces import Cut, Namespace
 from cluster.runtime.base import NodeInfo
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import wait_until

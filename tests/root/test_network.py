@@ -14,8 +14,7 @@ import pytest
 
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.ledger import Ledger
-from cluster.host.links import Cut
-from cluster.host.namespaces import Namespace
+from cluster.host.namespaces import Cut, Namespace
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import call_in_namespace, netns_prefix
 from ebbtide.scenario.roles import CLIENTS

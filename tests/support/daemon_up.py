@@ -18,7 +18,7 @@ from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.waiting import wait_until
 from harness.daemon.owned_runs import plain_scenario
 from harness.daemon.serving import ClusterDaemon, OwnedCluster
-from harness.runner.node_state import NodeState
+from harness.runner.display import NodeState
 from harness.runner.view import ClusterView
 
 

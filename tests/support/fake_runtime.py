@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 
 from cluster.host.limits import burst_bytes
-from cluster.host.links import Cut, LimitCounts, Transfer
+from cluster.host.namespaces import Cut, LimitCounts, Transfer
 from cluster.runtime.base import NodeInfo, PowerLoss
 from ebbtide.waiting import WaitExpired
 

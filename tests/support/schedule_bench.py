@@ -8,7 +8,7 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
-from cluster.host.links import Cut
+from cluster.host.namespaces import Cut
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.kafka_api.replica_log import ReplicaAnswers
 from cluster.runtime.base import LogLoss, NodeInfo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.host.links import Cut
+from cluster.host.namespaces import Cut
 from ebbtide.errors import UsageError
 from ebbtide.record.steps import StepEntry, split_composed_steps
 from faults import network

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from fake_runtime import FakeRuntime, process_of
 
-from cluster.host.links import Cut, Transfer
+from cluster.host.namespaces import Cut, Transfer
 from cluster.runtime.base import LogLoss, PowerLoss
 from ebbtide.errors import StepImpossible
 from ebbtide.scenario.roles import CLIENTS

@@ -19,7 +19,7 @@ from plain_steps import step_of
 from schedule_bench import Counters, Notes, no_answers
 
 from analysis.judge.outcome.deciding import unproven_reasons
-from cluster.host.links import Cut, LimitCounts, Transfer
+from cluster.host.namespaces import Cut, LimitCounts, Transfer
 from cluster.host.processes import state_of
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, PowerLoss

@@ -27,7 +27,7 @@ from ebbtide.errors import UsageError
 from ebbtide.kraft.commits import CommittedBatch, has_batch
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.voters import VoterSet, voter_sets_in
-from ebbtide.logs.meta_properties import directory_id_in
+from ebbtide.logs.checkpoint_file import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import QUORUM_FILE, RAW_DIR
 from ebbtide.record.steps import StepEntry

@@ -30,8 +30,7 @@ from cluster.snapshot.reading import read_cluster
 from cluster.snapshot.requests import ask_elrs
 from cluster.snapshot.security import Login, Security
 from ebbtide.errors import UsageError
-from ebbtide.snapshot.file import read_snapshot, write_snapshot
-from ebbtide.snapshot.model import ClusterSnapshot
+from ebbtide.snapshot.model import ClusterSnapshot, read_snapshot, write_snapshot
 
 PLAIN = Security()
 

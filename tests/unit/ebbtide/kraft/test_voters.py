@@ -12,7 +12,7 @@ from ebbtide.kraft.commits import CommittedBatch
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.quorum import QuorumLogs
 from ebbtide.kraft.voters import VoterSet, ruling_set, voter_sets_in
-from ebbtide.logs.meta_properties import cluster_id_in, directory_id_in
+from ebbtide.logs.checkpoint_file import cluster_id_in, directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 
 THREE = {100: "D100", 101: "D101", 102: "D102"}

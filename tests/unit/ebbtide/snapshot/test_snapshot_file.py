@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ebbtide.errors import UsageError
-from ebbtide.snapshot.file import read_snapshot, write_snapshot
+from ebbtide.snapshot.model import read_snapshot, write_snapshot
 
 WHOLE: dict[str, Any] = {
     "snapshot_version": 1,

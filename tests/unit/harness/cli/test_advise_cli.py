@@ -13,7 +13,7 @@ from made_snapshots import ELR, brokers, cluster, topic
 
 from analysis.advise.advice import advise
 from analysis.advise.assumption import parse_assumption
-from ebbtide.snapshot.file import write_snapshot
+from ebbtide.snapshot.model import write_snapshot
 from harness.cli import advise_scenarios
 from harness.cli.main import main
 

@@ -20,7 +20,7 @@ from analysis.spark import session as spark
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import NO_CONTROLLERS_NAMED, WatchFacts
-from ebbtide.record.next_command import next_command
+from ebbtide.record.outcomes import next_command
 from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict, write_verdict
 from harness.cli.main import main
 from harness.cli.progress import shown_progress
