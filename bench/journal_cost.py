@@ -7,9 +7,8 @@ node on loopback:
 - answers: the library, with the least that keeps each record's error and offset
 - journalled: the workload's producer
 
-Each round has its own process; the time runs from the first hand-over to the last answer. A Java producer is Kafka's
-VerifiableProducer, which prints each answer; the bare one prints into a file, and its time runs from the first answer
-to the last. So it is also the kind "answers". Target for each library: journalled is at least 0.8 of bare, by the
+Each round has its own process; the time runs from the first hand-over to the last answer. Kafka's Java client has no
+bare kind, because no Python can call it. Target for each library: journalled is at least 0.8 of bare, by the
 medians. `--of answers` compares with answers instead.
 """
 
@@ -25,7 +24,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Literal, get_args
+from types import ModuleType
+from typing import Literal
 
 import msgspec
 import pyarrow.compute as pc
@@ -33,23 +33,18 @@ import pyarrow.parquet as pq
 from confluent_kafka import KafkaError, Message
 
 from bench.measured_on import measured_on
-from cluster.runtime.java_programs import ensure_tools
-from cluster.runtime.tool_command import ToolCommand
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import encode
-from ebbtide.properties_file import render
 from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.client_libraries import ClientLibrary
 from tests.live.single_node import VERSION, single_node
-from workloads import java_producer, librdkafka_producer, producer
+from workloads import librdkafka_producer, producer
 from workloads.config import Endpoints, NewTopic, ProducerConfig
-from workloads.library_settings import java_settings
-from workloads.settings import format_value
 from workloads.topics import create_topics
 
 TARGET = 0.8
-_MODULES = {"kafka-python": producer, "librdkafka": librdkafka_producer, "java": java_producer}
+_MODULES: dict[ClientLibrary, ModuleType] = {"kafka-python": producer, "librdkafka": librdkafka_producer}
 
 
 def time_kafka_python(config: ProducerConfig, *, keeps_answers: bool) -> float:
@@ -99,20 +94,6 @@ def time_librdkafka(config: ProducerConfig, *, keeps_answers: bool) -> float:
     return seconds
 
 
-def time_bare_java(config: ProducerConfig) -> float:
-    """Return the seconds from the first to the last answer of Kafka's VerifiableProducer, which prints into a file."""
-    assert config.java is not None
-    printed, settings = Path(f"{config.endpoints.status}.txt"), Path(f"{config.endpoints.status}.properties")
-    settings.write_text(render({name: format_value(value) for name, value in java_settings(config).items()}))
-    with printed.open("wb") as output:
-        command = java_producer.command_of(config, config.java, settings, config.bootstrap)
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=output)
-    lines = [json.loads(line) for line in printed.read_text().splitlines() if line.startswith("{")]
-    answered = [line["timestamp"] for line in lines if line["name"] == "producer_send_success"]
-    assert len(answered) == config.count
-    return (max(answered) - min(answered)) / 1e3
-
-
 Kind = Literal["bare", "answers", "journalled"]
 
 _PLAIN: dict[tuple[ClientLibrary, Kind], Callable[[ProducerConfig], float]] = {
@@ -120,9 +101,8 @@ _PLAIN: dict[tuple[ClientLibrary, Kind], Callable[[ProducerConfig], float]] = {
     ("kafka-python", "answers"): partial(time_kafka_python, keeps_answers=True),
     ("librdkafka", "bare"): partial(time_librdkafka, keeps_answers=False),
     ("librdkafka", "answers"): partial(time_librdkafka, keeps_answers=True),
-    ("java", "bare"): time_bare_java,
 }
-"""What a round without a journal measures. The tool for Java always prints its answers."""
+"""What a round without a journal measures."""
 
 
 def time_journalled_producer(record: Path) -> float:
@@ -143,7 +123,6 @@ def measure(
     number: int,
     folder: Path,
     address: str,
-    java: ToolCommand | None,
     options: argparse.Namespace,
 ) -> float:
     """Run one round in its own process; returns records per second."""
@@ -160,7 +139,6 @@ def measure(
         acks=options.acks,
         count=options.count,
         payload_bytes=options.payload_bytes,
-        java=java,
     )
     path = record / "config.json"
     path.write_bytes(msgspec.json.encode(config))
@@ -177,7 +155,7 @@ def main() -> int:
     Returns 1 if a library misses the target.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    libraries = get_args(ClientLibrary)
+    libraries: list[ClientLibrary] = list(_MODULES)
     parser.add_argument("--clients", default=",".join(libraries), help="libraries, comma-separated (default: all)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--count", type=int, default=100_000)
@@ -207,17 +185,16 @@ def main() -> int:
 
 def _compare(client: ClientLibrary, folder: Path, address: str, options: argparse.Namespace) -> float:
     """Print the rounds of one library, and return the ratio of the medians that has the target."""
-    java = ensure_tools(options.kafka, lambda _: None) if client == "java" else None
     kinds: list[Kind] = [*(kind for library, kind in _PLAIN if library == client), "journalled"]
     rates: dict[Kind, list[float]] = {kind: [] for kind in kinds}
     for kind in kinds:
-        measure(kind, client, -1, folder, address, java, options)  # the broker's JVM warms up
+        measure(kind, client, -1, folder, address, options)  # the broker's JVM warms up
     print(client)
     print(f"{'round':>6}  {'bare/s':>10}  {'answers/s':>10}  {'journalled/s':>12}  {'/bare':>5}  {'/answers':>8}")
     for number in range(options.rounds):
         # Which one goes first changes, so that none always gets the warmer broker.
         for kind in kinds[number % len(kinds) :] + kinds[: number % len(kinds)]:
-            rates[kind].append(measure(kind, client, number, folder, address, java, options))
+            rates[kind].append(measure(kind, client, number, folder, address, options))
         _print_line(str(number), {kind: rates[kind][-1] for kind in kinds})
     ratios = _print_line("median", {kind: median(rates[kind]) for kind in kinds})
     print(f"target: at least {options.min_ratio} of {options.of}")

@@ -1,7 +1,7 @@
 """Writes the SHA-256 of every jar of the known releases: cluster/jars/digests.txt. `python -m tools.jar_digests`.
 
 What is missing in the cache is fetched first, 2 GB in all. What the table has already is compared by the fetch; so
-only new releases, tools and connectors add lines, after Maven has checked the repository's checksums.
+only new releases and connectors add lines, after Maven has checked the repository's checksums.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 from cluster.jars import connector, digests
 from cluster.jars.digests import sha256_of
 from cluster.jars.releases import ensure
-from cluster.jars.tools_jar import tools_jar
 from ebbtide.releases.known_releases import KNOWN
 
 TABLE = Path(digests.__file__).with_name(digests.TABLE)
@@ -27,7 +26,6 @@ def main() -> int:
         print(known.version, file=sys.stderr)
         (release,) = ensure([known.version])
         found[f"kafka-{known.version}"] = release.digests
-        found[f"kafka-tools-{known.version}"] = _hashed([tools_jar(known.version)])
     found[connector.ARTIFACT] = _hashed(connector.connector_jars())
     TABLE.write_text(lines_of(found))
     return 0

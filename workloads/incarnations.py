@@ -1,7 +1,7 @@
 """The incarnations of a transactional producer: one client each, with the same transactional id.
 
 `workloads.transactions` decides what an incarnation does next. The class here is kafka-python's; that of Kafka's own
-Java client is in `workloads.java_transactions`.
+Java client is in `workloads.java_producer`.
 """
 
 from __future__ import annotations

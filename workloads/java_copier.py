@@ -31,8 +31,7 @@ from ebbtide.journal.payload import payload_start, value_at
 from ebbtide.properties_file import render
 from ebbtide.record.clients import ClientEvent, TxnOutcome
 from workloads.config import CopySettings, ProducerConfig
-from workloads.java_producer import name_of_exception
-from workloads.java_remote import program_command
+from workloads.java_remote import name_of_exception, program_command
 from workloads.library_settings import java_copier_settings, java_settings, makes_one_attempt
 from workloads.process import Stop, end_as_child_did
 from workloads.sending import await_leaders, run_producer

@@ -1,6 +1,7 @@
 """Kafka's own Java producers in a process beside this one, by commands: `RemoteProducer.java`.
 
-Kafka's Verifiable tools send no transactions whose offsets they print, so the program is Ebbtide's. It decides nothing.
+Kafka's Verifiable tools say neither when they sent a record nor which partition it was for, and print no offsets of
+transactions. So the program is Ebbtide's. It decides nothing.
 Janino, which Spark brings, compiles it as it starts: a Java runtime has no compiler.
 """
 
@@ -10,6 +11,7 @@ import base64
 import contextlib
 import itertools
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -27,6 +29,7 @@ from workloads.process import end_as_child_did
 
 _SOURCE = Path(__file__).with_name("RemoteProducer.java")
 _ENDED = "the process of the Java client has ended"
+_WORD = re.compile(r"(?<!^)(?=[A-Z])")
 _END_S = 10.0
 """How long the end of a process that closed its output is awaited."""
 
@@ -35,6 +38,15 @@ def program_command(java: ToolCommand, source: Path, arguments: list[str]) -> li
     """Return the command that compiles a program of Ebbtide's and starts it; it dies with this process."""
     words = [java.executable, *java.options, "-cp", os.pathsep.join(java.class_path), COMPILER]
     return ["setpriv", "--pdeathsig", "KILL", "--", *words, *arguments_for(source, arguments)]
+
+
+def name_of_exception(text: str) -> str:
+    """Return Kafka's name of an error for Java's exception.
+
+    `class org.apache.kafka.common.errors.NotEnoughReplicasException` is NOT_ENOUGH_REPLICAS.
+    """
+    simple = text.rpartition(".")[2].removesuffix("Exception")
+    return _WORD.sub("_", simple).upper()
 
 
 class JavaCallError(KafkaError):  # type: ignore[misc]
@@ -86,7 +98,8 @@ class RemoteProducers:
         self._open: dict[int, _OpenCall] = {}
         self._answers: deque[RecordAnswer] = deque()
         self._lines: list[bytes] = []
-        self._has_ended = False
+        self.has_ended = False
+        """Whether the process has ended; all its answers are there then."""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -94,7 +107,7 @@ class RemoteProducers:
         """Let a producer do something, and wait until it has. Raises `JavaCallError`."""
         number, one = next(self._numbers), _OpenCall()
         with self._lock:
-            if self._has_ended:
+            if self.has_ended:
                 raise JavaCallError(_ENDED)
             self._open[number] = one
         self._write(b"%d %d %s\n" % (number, incarnation, what.encode()))
@@ -128,7 +141,7 @@ class RemoteProducers:
         A signal that ended it ends this process in the same way: something outside of the run sent it, and the harness
         looks for that here.
         """
-        if not self._has_ended:
+        if not self.has_ended:
             return
         try:
             code = self._process.wait(_END_S)
@@ -179,6 +192,6 @@ class RemoteProducers:
                 one.is_answered.set()
         finally:
             with self._lock:
-                self._has_ended = True
+                self.has_ended = True
             for one in self._open.values():
                 one.is_answered.set()

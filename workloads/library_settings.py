@@ -152,9 +152,7 @@ CONSUMER_MODULES: dict[ConsumerLibrary, str] = {
 
 def producer_module(spec: ProducerSpec) -> str:
     """Return the module of a producer's process."""
-    if spec.copies is not None:
-        return "java_copier"
-    return "java_transactions" if spec.needs_remote_java else _PRODUCER_MODULES[spec.library]
+    return "java_copier" if spec.copies is not None else _PRODUCER_MODULES[spec.library]
 
 
 def consumer_line(library: ConsumerLibrary, config: ConsumerConfig) -> str:

@@ -42,16 +42,13 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 """What a part of Maven's output has even with `style.color=never`."""
 
-_NOTHING_NEEDED = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
-
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """Maven coordinates of a jar; `is_alone` leaves out what the jar needs."""
+    """Maven coordinates of a jar."""
 
     group: str
     name: str
     version: str
-    is_alone: bool = False
 
 
 class ArtifactMissing(HarnessError):
@@ -93,8 +90,8 @@ def copy_runtime_jars(
 
 
 def _pom(artifacts: Sequence[Artifact]) -> str:
-    template = "\n    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
-    lines = (template.format(a.group, a.name, a.version, _NOTHING_NEEDED if a.is_alone else "") for a in artifacts)
+    template = "\n    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+    lines = (template.format(a.group, a.name, a.version) for a in artifacts)
     return _POM.format(dependencies="".join(lines))
 
 

@@ -1,4 +1,4 @@
-"""The Java programs that run beside the nodes: Kafka's own tools, and Ebbtide's, which Janino compiles.
+"""The Java programs of Ebbtide, which Janino compiles as they start.
 
 Formats several nodes in one Java process: starting Java for each costs three quarters of the CPU time.
 
@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from cluster.jars.releases import Progress, ensure
-from cluster.jars.tools_jar import tools_jar
 from cluster.runtime.jvm import TOOL_HEAP_MB, JavaProgram, installation_of, jvm_options
 from cluster.runtime.tool_command import COMPILER, ToolCommand, arguments_for
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.kafka_settings import KafkaSetting
 
 _JARS = ("janino", "commons-compiler")
+_HEAP_MB = 256
 
 
 def compiler_jars() -> list[Path]:
@@ -33,31 +33,17 @@ def compiler_jars() -> list[Path]:
     return jars
 
 
-_HEAP_MB = 256
-
-
-def ensure_tools(kafka: str, progress: Progress) -> ToolCommand:
-    """Return what runs the Verifiable tools of a release; fetches what is missing.
-
-    Raises `UsageError` for an unknown release, `HarnessError` when Maven, the network or the disk fails.
-    """
-    return _ensure(kafka, progress, lambda: [tools_jar(kafka)])
-
-
 def ensure_compiler(kafka: str, progress: Progress) -> ToolCommand:
     """Return what compiles and runs a Java program that uses the clients of a release; fetches what is missing.
 
-    The compiler is Janino, from Spark's jars. Raises as `ensure_tools`.
+    The compiler is Janino, from Spark's jars. Raises `UsageError` for an unknown release, `HarnessError` when Maven,
+    the network or the disk fails.
     """
-    return _ensure(kafka, progress, compiler_jars)
-
-
-def _ensure(kafka: str, progress: Progress, more_jars: Callable[[], list[Path]]) -> ToolCommand:
     ensure([kafka], progress)
     installation = installation_of(kafka)
     archive = installation.archive()
     # The class archive is valid for a class path that begins with the release's own.
-    jars = [*installation.jars, *more_jars()]
+    jars = [*installation.jars, *compiler_jars()]
     return ToolCommand(
         kafka=kafka,
         executable=str(installation.java.executable),

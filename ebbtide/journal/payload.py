@@ -9,7 +9,7 @@ covers everything before it. `value` is unique in a run: the producer's id in th
 below. The fields that change from record to record are at the end, so that the CRC of the rest is computed once for
 each producer.
 
-Kafka's VerifiableProducer chooses its payload itself: the text `3.17` is record 17 of producer 3. Kafka's own CRC
+In older records, a Java producer without transactions sent the text `3.17` as record 17 of producer 3. Kafka's own CRC
 protects it.
 
 Makes and reads the payloads of many records of one producer at once, with NumPy.
@@ -108,7 +108,7 @@ def value_of(run_id: str) -> Callable[[bytes | None], int | None]:
 
 
 def _value_of_text(payload: bytes) -> int | None:
-    """Return the value of a payload of Kafka's VerifiableProducer; None for anything else."""
+    """Return the value of a text that a Java producer of an older record sent; None for anything else."""
     text = _TEXT.fullmatch(payload)
     if text is None:
         return None

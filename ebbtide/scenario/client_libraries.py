@@ -9,8 +9,7 @@ import msgspec
 from ebbtide.scenario.kafka_settings import Place
 
 ClientLibrary = Literal["kafka-python", "librdkafka", "java"]
-"""`librdkafka` is used through confluent-kafka, `java` through Kafka's own VerifiableProducer, with transactions
-through a program of Ebbtide's."""
+"""`librdkafka` is used through confluent-kafka, `java` through a Java program of Ebbtide's."""
 
 ConsumerLibrary = Literal["kafka-python", "librdkafka"]
 """The libraries that can also read."""
@@ -28,12 +27,10 @@ class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     - `settings`: the place of its settings in `kafka_settings.txt`.
     - `unsupported`: keys of a producer that the library's process cannot carry out, each with the reason.
-    - `supported_in_transactions`: those of them that a transactional producer can carry out.
     """
 
     settings: Place = "kafka-python"
     unsupported: dict[str, str] = {}
-    supported_in_transactions: frozenset[str] = frozenset()
 
 
 _NO_TRANSACTIONS = "transactions are sent with kafka-python and java only"
@@ -45,9 +42,5 @@ LIBRARIES: dict[ClientLibrary, LibraryFacts] = {
         settings="librdkafka",
         unsupported=dict.fromkeys(_TRANSACTION_KEYS, _NO_TRANSACTIONS),
     ),
-    "java": LibraryFacts(
-        settings="producer",
-        unsupported={"payload_bytes": "VerifiableProducer chooses the payload: the producer's id and a running number"},
-        supported_in_transactions=frozenset({"payload_bytes"}),
-    ),
+    "java": LibraryFacts(settings="producer"),
 }

@@ -167,11 +167,6 @@ class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """When a copier commits its group's offsets."""
         return self.offsets or "in-transaction"
 
-    @property
-    def needs_remote_java(self) -> bool:
-        """Whether Ebbtide's own program commands the Java client: Kafka's tool sends no transactions."""
-        return self.library == "java" and self.transactional
-
 
 class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One consumer process that reads new records as they come.

@@ -41,7 +41,7 @@ def validate_clients(parts: Parts) -> Iterator[UsageError]:
             yield from producer.check(_validate_sending, where)
             yield from _validate_guarantees(producer, where)
             yield from validate_copier(producer, parts, where)
-            yield from validate_library(producer, parts, where)
+            yield from validate_library(producer, where)
             yield from producer.check(_validate_transaction_size, where)
             for key in _OF_TRANSACTIONS:
                 yield from producer.check(_validate_transactions, f"{where}.{key}", producer.get(key) or None)

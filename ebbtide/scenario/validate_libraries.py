@@ -12,7 +12,7 @@ from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, LIBRARIES, ClientLibrary
 from ebbtide.scenario.model import ProducerSpec
-from ebbtide.scenario.parts import Parts, TablePart
+from ebbtide.scenario.parts import TablePart
 from ebbtide.scenario.references import put_at
 
 _IDEMPOTENT_JAVA_BOUNDS = {
@@ -24,11 +24,9 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(ProducerSpec)}
 
 
-def validate_library(producer: TablePart, parts: Parts, where: str) -> Iterator[UsageError]:
+def validate_library(producer: TablePart, where: str) -> Iterator[UsageError]:
     """Report keys that the producer's library cannot carry out."""
     yield from producer.check(_validate_keys, producer, where)
-    yield from producer.check(_validate_java_rate, f"{where}.rate_per_s")
-    yield from producer.check(_validate_java_partitions, parts, f"{where}.keys")
     yield from producer.check(_validate_idempotent_java, f"{where}.properties")
     yield from validate_client_kafka(producer, where)
 
@@ -43,10 +41,8 @@ def validate_client_kafka(producer: TablePart, where: str) -> Iterator[UsageErro
 
 def _validate_keys(producer: TablePart, where: str, *, client: ClientLibrary | None) -> Iterator[UsageError]:
     library = client or DEFAULT_LIBRARY
-    facts = LIBRARIES[library]
-    able = facts.supported_in_transactions if producer.get("transactional", False) else frozenset()
-    for key, why in facts.unsupported.items():
-        if key not in able and producer.has_value(key) and producer.get(key) != _DEFAULTS[key]:
+    for key, why in LIBRARIES[library].unsupported.items():
+        if producer.has_value(key) and producer.get(key) != _DEFAULTS[key]:
             others = [repr(name) for name, other in LIBRARIES.items() if key not in other.unsupported]
             yield UsageError(
                 f"a {library} producer cannot do this: {why}",
@@ -54,37 +50,6 @@ def _validate_keys(producer: TablePart, where: str, *, client: ClientLibrary | N
                 got=str(producer.get(key)),
                 allowed=f"a producer without {key}, or client = {' or '.join(others)}",
             )
-
-
-def _validate_java_rate(
-    where: str, *, client: ClientLibrary | None, transactional: bool, rate_per_s: float | None
-) -> Iterator[UsageError]:
-    if (
-        client == "java"
-        and not transactional
-        and rate_per_s is not None
-        and (rate_per_s < 1 or rate_per_s != int(rate_per_s))
-    ):
-        yield UsageError(
-            "a java producer without transactions takes whole records per second",
-            where=where,
-            got=str(rate_per_s),
-            allowed="1, 2, 3, ...",
-        )
-
-
-def _validate_java_partitions(
-    parts: Parts, where: str, *, client: ClientLibrary | None, transactional: bool, topic: str, keys: int | None
-) -> Iterator[UsageError]:
-    spec = (parts.topics or {}).get(topic)
-    partitions = 1 if spec is None else spec.get("partitions", 1)
-    if client == "java" and not transactional and keys is None and partitions > 1:
-        yield UsageError(
-            "without keys and transactions, a java producer does not say which partition a failed record was for",
-            where=where,
-            got=f"{partitions} partitions and no keys",
-            allowed="keys = N, or a topic with one partition",
-        )
 
 
 def _validate_idempotent_java(

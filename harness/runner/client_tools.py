@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.runtime.java_programs import ensure_compiler, ensure_tools
+from cluster.runtime.java_programs import ensure_compiler
 from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import HarnessError
 from ebbtide.librdkafka import require_librdkafka
@@ -40,15 +40,9 @@ def java_tools(scenario: Scenario, kafka: str, note: Callable[[str], None]) -> d
 
     The client is of the release that the producer names, else of `kafka`. Raises `EbbtideError`.
     """
-    tools: dict[tuple[str, bool], ToolCommand] = {}
-    found = {}
-    for producer in scenario.producers:
-        if producer.library == "java":
-            release, needs_compiler = producer.client_kafka or kafka, producer.needs_remote_java
-            if (release, needs_compiler) not in tools:
-                provide = ensure_compiler if needs_compiler else ensure_tools
-                tools[release, needs_compiler] = provide(
-                    release, lambda event: note(f"Kafka {event.version}: {event.phase}")
-                )
-            found[producer.id] = tools[release, needs_compiler]
-    return found
+    releases = {one.id: one.client_kafka or kafka for one in scenario.producers if one.library == "java"}
+    tools = {
+        release: ensure_compiler(release, lambda event: note(f"Kafka {event.version}: {event.phase}"))
+        for release in set(releases.values())
+    }
+    return {producer: tools[release] for producer, release in releases.items()}

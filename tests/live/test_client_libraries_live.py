@@ -16,7 +16,7 @@ from live.single_node import VERSION, kafka_node
 from live.workloads_of_node import Make, await_producers, make, start
 from msgspec.structs import replace
 
-from cluster.runtime.java_programs import ensure_compiler, ensure_tools
+from cluster.runtime.java_programs import ensure_compiler
 from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import Disturbed
 from ebbtide.journal.convert import convert_journals
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.live, pytest.mark.beside]
 
 
 def tools_of(library: ClientLibrary) -> dict[int, ToolCommand]:
-    return {1: ensure_tools(VERSION, lambda event: None)} if library == "java" else {}
+    return {1: ensure_compiler(VERSION, lambda event: None)} if library == "java" else {}
 
 
 TRANSACTIONAL = ProducerSpec(
@@ -172,7 +172,7 @@ def test_a_java_client_that_something_outside_killed_is_a_disturbance(make: Make
     [tool] = [
         child
         for child in psutil.Process().children(recursive=True)
-        if "org.apache.kafka.tools.VerifiableProducer" in child.cmdline()
+        if any(word.endswith("RemoteProducer.java") for word in child.cmdline())
     ]
     os.kill(tool.pid, signal.SIGKILL)
     with pytest.raises(Disturbed, match="producer-1"):

@@ -64,6 +64,8 @@ def config_of(**settings: object) -> ProducerConfig:
     "extra",
     [
         'client = "librdkafka"',
+        'client = "java"',
+        'client = "java"\nkeys = 2\npayload_bytes = 500',
         'client = "librdkafka"\nproperties = { "message.timeout.ms" = "9000" }',
         'client = "java"\nkeys = 3\nclient_kafka = "3.9.1"\nproperties = { retries = "0" }',
         'client = "kafka-python"',
@@ -79,8 +81,6 @@ def test_what_a_library_can_do_is_valid(extra: str) -> None:
 @pytest.mark.parametrize(
     ("extra", "where"),
     [
-        ('client = "java"', "producers[0].keys"),
-        ('client = "java"\nkeys = 2\npayload_bytes = 500', "producers[0].payload_bytes"),
         ('client = "librdkafka"\ntransactional = true\ntxn_records = 5', "producers[0].transactional"),
         (
             'client = "java"\ntransactional = true\ntxn_records = 5\nproperties = { retries = "0" }',
@@ -137,15 +137,10 @@ def test_every_library_that_can_do_it_is_named() -> None:
         parse(FILE + 'client = "librdkafka"\ntransactional = true\ntxn_records = 5', file="x.toml")
 
 
-def test_a_transactional_java_producer_takes_any_rate_and_names_its_partitions_itself() -> None:
-    text = FILE.replace("rate_per_s = 10", "rate_per_s = 0.5") + 'client = "java"\ntransactional = true\n'
-    assert parse(text + "txn_records = 2\n", file="x.toml").producers[0].needs_remote_java
-
-
-def test_a_java_producer_takes_whole_records_per_second() -> None:
-    text = FILE.replace("rate_per_s = 10", "rate_per_s = 2.5") + 'client = "java"\nkeys = 2\n'
-    with pytest.raises(Problems, match="whole records per second"):
-        parse(text, file="x.toml")
+def test_a_java_producer_takes_any_rate_and_size_and_names_its_partitions_itself() -> None:
+    text = FILE.replace("rate_per_s = 10", "rate_per_s = 0.5") + 'client = "java"\npayload_bytes = 500\n'
+    (producer,) = parse(text, file="x.toml").producers
+    assert (producer.rate_per_s, producer.payload_bytes, producer.keys) == (0.5, 500, None)
 
 
 def test_a_scenario_without_a_file_cannot_load_code_into_a_client() -> None:
@@ -197,10 +192,10 @@ def test_a_transactional_java_client_answers_before_the_producer_stops_waiting()
     assert int(str(java["max.block.ms"])) < 1_000 * _ANSWER_S < 1 + int(str(java["transaction.timeout.ms"]))
 
 
-@pytest.mark.parametrize(("transactional", "module"), [(True, "java_transactions"), (False, "java_producer")])
-def test_only_transactions_need_ebbtides_own_java_program(transactional: bool, module: str) -> None:
+@pytest.mark.parametrize("transactional", [True, False])
+def test_one_program_is_every_java_producer(transactional: bool) -> None:
     (spec,) = scenario_of(client="java", transactional=transactional).producers
-    assert producer_module(spec) == module
+    assert producer_module(spec) == "java_producer"
 
 
 def test_the_libraries_have_the_same_limits() -> None:

@@ -27,7 +27,7 @@ def tides(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_known_release_its_tools_and_the_connector_have_digests() -> None:
     """If this fails: `python -m tools.jar_digests`."""
-    wanted = {f"{name}-{known.version}" for known in KNOWN for name in ("kafka", "kafka-tools")}
+    wanted = {f"kafka-{known.version}" for known in KNOWN}
     assert known_digests().keys() == wanted | {connector.ARTIFACT}
     for known in KNOWN:
         jars = known_digests()[f"kafka-{known.version}"]

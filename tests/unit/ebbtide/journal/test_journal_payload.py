@@ -56,3 +56,12 @@ def test_a_tombstone_holds_no_value() -> None:
 @given(st.binary(max_size=200))
 def test_foreign_bytes_hold_no_value(data: bytes) -> None:
     assert value_of("run")(data) is None
+
+
+@pytest.mark.parametrize("payload", [b"0.1", b"3.", b"3.01", b"x3.1", b"3.1 ", b"9999999.1", b"3.1099511627776"])
+def test_a_text_that_no_producer_sent_has_no_value(payload: bytes) -> None:
+    assert value_of("run")(payload) is None
+
+
+def test_the_text_of_a_java_producer_in_an_older_record_has_its_value() -> None:
+    assert value_of("run")(b"3.17") == value_at(3, 17)
