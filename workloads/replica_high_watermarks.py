@@ -9,22 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
-import msgspec
-
-from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.kafka_api.connection import BrokerConnection, WireError
-from cluster.kafka_api.replica_log import ReplicaAnswers, ReplicaRefused, read_replica
-from ebbtide.errors import HarnessError
+from cluster.kafka_api.replica_log import ReplicaRefused, read_replica
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.files import write_atomically
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.waiting import WaitExpired, wait_until
-from workloads.client import Client
 from workloads.config import AnsweredHighWatermarks, Endpoints
 from workloads.reaching import connection_to
-from workloads.replica_logs import Sent, ToSend, answer_file, request_file
 
 ASKING_S = 8.0
 _ANSWER_S = 1.0
@@ -89,45 +81,3 @@ def ask_high_watermarks(
 def _high_watermark_of(connection: BrokerConnection, at: TopicPartition, final: int) -> int:
     """Return the HW of a replica. Nothing is above the final HW, so that the answer has no records."""
     return read_replica(connection, at, final).high_watermark
-
-
-class ReplicaQuestion:
-    """Replicas that a client process asks for their logs until `close`."""
-
-    def __init__(self, client: Client, result: Path) -> None:
-        self._client = client
-        self._result = result
-        self._sent = 0
-
-    def answers(self) -> ReplicaAnswers:
-        """Return the newest answers. Raises `HarnessError` when the process died."""
-        self._client.check()
-        try:
-            return msgspec.json.decode(self._result.read_bytes(), type=ReplicaAnswers)
-        except FileNotFoundError:
-            return ReplicaAnswers()
-
-    def administer(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
-        """Have the process send an administrative request.
-
-        Raises `HarnessError` that says why there is no answer.
-        """
-        self._sent += 1
-        path = answer_file(str(self._result), self._sent)
-        path.unlink(missing_ok=True)
-        to_send = ToSend(request=request, timeout_s=timeout_s)
-        write_atomically(request_file(str(self._result), self._sent), msgspec.json.encode(to_send))
-
-        def is_there() -> bool:
-            self._client.check()
-            return path.exists()
-
-        wait_until(is_there, awaited="Kafka's answer", timeout_s=timeout_s + 5.0)
-        sent = msgspec.json.decode(path.read_bytes(), type=Sent)
-        if sent.answer is None:
-            raise HarnessError(sent.why)
-        return sent.answer
-
-    def close(self) -> None:
-        """End the process."""
-        self._client.kill()

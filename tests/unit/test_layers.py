@@ -34,7 +34,7 @@ def test_no_subpackages_import_each_other_in_a_circle(project: list[Import], dep
 
 
 def test_an_import_that_goes_up_is_seen_with_both_files(copy: Path) -> None:
-    _append(copy / "cluster" / "host" / "links.py", "from harness.runner.view import ClusterView")
+    _append(copy / "cluster" / "host" / "namespaces.py", "from harness.runner.view import ClusterView")
     assert disallowed_imports(imports_in(copy)) == ["cluster/host/namespaces.py imports harness/runner/view.py"]
 
 
