@@ -33,7 +33,6 @@ from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from workloads.admin import AdminConfig
 from workloads.client import Client, ClientEnd
-from workloads.client_ids import check_client_ids
 from workloads.config import (
     FINAL_CONSUMER,
     ConsumerConfig,
@@ -89,7 +88,6 @@ class Workload:
         command_config: str | None = None,
         final_partition_counts: Mapping[str, int] | None = None,
     ) -> None:
-        check_client_ids(producers, consumers)
         self._record = record.path.absolute()
         self._command_config = command_config
         self._run_id = run_id

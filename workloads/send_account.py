@@ -75,11 +75,6 @@ class SendAccount(ABC, Generic[Lane]):
         """Journal every record without an answer as unknown; call it at the end."""
 
     @property
-    def handed_count(self) -> int:
-        """How many records were handed over, as of the last flush."""
-        return sum(lane.counts["handed"] for lane in self.lanes)
-
-    @property
     def outstanding_count(self) -> int:
         """How many records were handed over and have no outcome, as of the last flush."""
         return sum(2 * lane.counts["handed"] - sum(lane.counts.values()) for lane in self.lanes)

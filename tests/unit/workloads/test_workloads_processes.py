@@ -186,19 +186,6 @@ def test_a_configuration_with_an_unknown_key_is_refused_by_name(tmp_path: Path) 
         read_config(path, SamplerConfig)
 
 
-@pytest.mark.parametrize("ids", [(0,), (-1,), (1 << 23,), (4, 4)])
-def test_producer_ids_that_a_record_could_not_tell_apart_are_refused(
-    start: StartClient, tmp_path: Path, ids: tuple[int, ...]
-) -> None:
-    with pytest.raises(UsageError, match="cannot be used"):
-        _workload(start, tmp_path, producers=[ProducerSpec(id=id_, topic="t") for id_ in ids])
-
-
-def test_a_scenario_consumer_cannot_take_the_final_consumers_id(start: StartClient, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="consumer id 0"):
-        _workload(start, tmp_path, consumers=[ConsumerSpec(id=0, topics=("t",))])
-
-
 def test_a_workload_without_topics_created_does_not_start(start: StartClient, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="before its topics"):
         _workload(start, tmp_path).start()
