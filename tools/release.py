@@ -29,7 +29,7 @@ class ReleaseError(Exception):
 
 def unfit(root: Path = ROOT, version: str = __version__) -> str | None:
     """Return why the checkout cannot be released as it is, or None."""
-    if list((root / "changes").glob("+*.md")):
+    if list((root / "changes").glob("*.*.md")):
         return "changes/ has files: make changelog, and commit"
     if f"## [{version}]" not in (root / "CHANGELOG.md").read_text():
         return f"CHANGELOG.md has no heading of {version}, the version in ebbtide/__init__.py"
