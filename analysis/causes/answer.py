@@ -118,8 +118,8 @@ def _ask_table(partition: EvidentPartition, asked: Question, alike: Sequence[Gui
         return permits("any", reasons | CONTRADICTED, facts) or Permits(needs=frozenset({NEEDS["gap"]}))
     leaders, before = partition.leaders, partition.elections.states[at - 1]
     disks_min, disks_max = min(one.disks_min for one in alike), max(one.disks_max for one in alike)
-    elr, kip_903 = partition.elr_when_registered(at), leaders.rules(at).kip_903
     min_isr, min_isr_max = partition.min_isr_range(asked)
+    elr, kip_903 = partition.elr_when_registered(at), leaders.rules(at).kip_903
     is_beyond = leaders.rules(at).elr
     if is_beyond:
         is_beyond = _at_least(disks_min, disks_max, min_isr, min_isr_max)

@@ -73,6 +73,8 @@ def cluster_evidence(record: Record) -> ClusterEvidence:
 def partition_evidence(record: Record, topic: str, partition: int, cluster: ClusterEvidence) -> PartitionEvidence:
     """Return the evidence of a partition. Raises `UsageError` when a table is damaged."""
     states = _last_life(record.timeline.states(topic, partition))
+    rules, disks = tuple(_rules(record, topic, states)), tuple(_disks(record, topic, partition, states))
+    requests = tuple(_unclean_requests(record, f"{topic}-{partition}"))
     tables = PartitionTables(record, topic, partition)
     polls, final = tables.polls()
     return PartitionEvidence(
@@ -80,9 +82,9 @@ def partition_evidence(record: Record, topic: str, partition: int, cluster: Clus
         partition=partition,
         cluster=cluster,
         states=states,
-        rules=tuple(_rules(record, topic, states)),
-        disks=tuple(_disks(record, topic, partition, states)),
-        requests=tuple(_unclean_requests(record, f"{topic}-{partition}")),
+        rules=rules,
+        disks=disks,
+        requests=requests,
         sends=tables.sends(),
         polls=polls,
         final=final,

@@ -195,10 +195,8 @@ def reasons_of(
                 place="verdict.json, losses",
             )
         )
-    reasons.append(
-        Reason(text=f"The outcome of the whole run is {outcome_word(verdict)}.", place="verdict.json, outcome")
-    )
-    return reasons
+    outcome = f"The outcome of the whole run is {outcome_word(verdict)}."
+    return [*reasons, Reason(text=outcome, place="verdict.json, outcome")]
 
 
 def _listings(anomalies: Sequence[TableRow]) -> list[Reason]:
@@ -310,8 +308,7 @@ def _elections(evident: EvidentRecord, subject: Subject, fate: Fate, places: Seq
         return [Reason(text=text, place="no partitions.parquet")]
     at_end = {one.broker: one for one in places}
     guilty = fate.attribution.election if fate.attribution is not None else None
-    found = []
-    is_lost = False
+    found, is_lost = list[Reason](), False
     for one in _elections_since(evident.record, subject):
         is_guilty = guilty is not None and one.after.metadata_offset == guilty.after.metadata_offset
         is_lost = is_lost or is_guilty

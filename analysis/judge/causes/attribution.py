@@ -105,8 +105,9 @@ def attribute(evident: EvidentRecord, lost_offset: LostOffset) -> Attribution:
         return unknown(f"the metadata timeline of {lost_offset.name} is missing (partitions.parquet)")
     if until_epoch is not None and until is None:
         return unknown(f"the election of {lost_offset.name} under epoch {until_epoch} is not in the metadata timeline")
-    asked = _known_record(partition, lost_offset, until) or _question(partition, lost_offset, until)
-    found = answer(partition, asked)
+    asked = _question(partition, lost_offset, until)
+    known = _known_record(partition, lost_offset, until)
+    found = answer(partition, known or asked)
     if until is not None and found.may_be_kept and not found.histories:
         return unknown(f"the leaders up to epoch {until_epoch} held the record, so no election explains the lower HW")
     if until is not None and found.may_be_kept and found.cause == "unexplained":
@@ -175,13 +176,12 @@ def _attribution(evident: EvidentRecord, partition: EvidentPartition, found: Cau
     """Return an answer as an attribution; `offset` is the lowest one that it is about."""
     elected = None if found.guilty is None else partition.elections.states[found.guilty]
     election = next((one for one in evident.record.elections if one.after == elected), None)
-    why, broken = sentence(partition, found), False
-    if NEEDS["steps"] in found.why:
-        why = f"{evident.record.why_disks_unknown}; {why}"
+    how, broken = "", False
     is_contradicted = any(one.guilt.reasons & CONTRADICTED for one in found.histories)
     if found.cause == "unexplained" and found.guilty is not None and is_contradicted:
         how, broken = _how_it_lost_it(evident.record, partition, found.guilty, offset)
-        why = f"{why}; {how}" if how else why
+    unknown_disks = evident.record.why_disks_unknown if NEEDS["steps"] in found.why else ""
+    why = "; ".join(filter(None, (unknown_disks, sentence(partition, found), how)))
     return Attribution(
         cause=found.cause, election=election, why=why, is_allowed=found.is_allowed, breaks_kip_903=broken
     )
