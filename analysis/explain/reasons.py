@@ -206,15 +206,11 @@ def _listings(anomalies: Sequence[TableRow]) -> list[Reason]:
         places.setdefault(row.values["kind"], []).append(row.place)
     return [
         Reason(
-            text=f"The reconciliation lists it as {kind}{_meaning(kind)}.",
+            text=f"The reconciliation lists it as {kind}{f': {ANOMALIES[kind].means}' if kind in ANOMALIES else ''}.",
             place=found[0] + (f", and {len(found) - 1} more" if len(found) > 1 else ""),
         )
         for kind, found in sorted(places.items(), key=lambda item: item[0] != LOST)
     ]
-
-
-def _meaning(kind: str) -> str:
-    return f": {ANOMALIES[kind].means}" if kind in ANOMALIES else ""
 
 
 def _group_commits(verdict: Verdict, subject: Subject) -> list[Reason]:

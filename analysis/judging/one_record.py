@@ -31,7 +31,7 @@ from analysis.judge.causes.vanished import attributed_vanishings
 from analysis.judge.coverage.client_facts import client_facts
 from analysis.judge.coverage.counting import coverage
 from analysis.judge.foreign import without_accusations, without_unproven_violations
-from analysis.judge.history.attributed import AnyAnomaly, FallenHw, LostCommit, LostRecords, VanishedPart
+from analysis.judge.history.attributed import AnyAnomaly, FallenHw, LostCommit, LostRecords, RepeatedInput, VanishedPart
 from analysis.judge.outcome.deciding import decide, unproven_reasons
 from analysis.judge.outcome.prediction import (
     ObservedRun,
@@ -200,7 +200,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
                 comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
             ),
             *([] if sent_nothing else [observed_sentence(seen, acks_0_summary(facts))]),
-            *reasons_of(judged.blamed),
+            *reasons_of([*lost, *vanished, *regressions, *commits, *judged.blamed_of(RepeatedInput)]),
         ],
         counts=counts,
         write_back=manifest.write_back,

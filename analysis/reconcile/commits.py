@@ -30,6 +30,7 @@ from analysis.reconcile.model import GroupsOfKind, LostCommits
 from analysis.rows.facts import Facts
 from analysis.spark.sql import DataFrame, F, SparkSession, Window
 from analysis.spark.tables import RecordTables
+from ebbtide.record.tables import schema_of_rows
 from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 
 REGISTER = ["run", "group", "topic", "partition"]
@@ -55,17 +56,10 @@ GROUPS = GroupsOfKind(
     figures=(f"min(struct({_ITEM})) AS first", f"max(struct({_ITEM})) AS last"),
 )
 
-_COVERED = pa.schema([pa.field("run", pa.int32()), pa.field("topic", pa.string()), pa.field("partition", pa.int32())])
-_TERMS = pa.schema(
-    [
-        pa.field("term_run", pa.int32()),
-        pa.field("term_partition", pa.int32()),
-        pa.field("leader", pa.int32()),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("since_ns", pa.int64()),
-        pa.field("until_ns", pa.int64()),
-    ]
-)
+_COVERED = schema_of_rows("run int32 topic string partition int32")
+_TERMS = schema_of_rows("""
+    term_run int32 term_partition int32 leader int32 leader_epoch int32 since_ns int64 until_ns int64
+""")
 
 
 def why_commits_unknown(facts: Facts) -> str | None:

@@ -25,23 +25,17 @@ from analysis.rows.summed import RunSums
 from analysis.spark.columns import BLOCK, PARTITION, bit_of, block_of, can_be_hidden
 from analysis.spark.parts import union
 from analysis.spark.sql import DataFrame, F, Window
+from ebbtide.record.tables import schema_of_rows
 
 _SESSION = [*PARTITION, "consumer", "session", "read_committed"]
-_READABLE = pa.schema(
-    [
-        *(pa.field(name, kind) for name, kind in (("run", pa.int32()), ("topic", pa.string()))),
-        *(pa.field(name, kind) for name, kind in (("partition", pa.int32()), ("block", pa.int64()))),
-        *(pa.field(name, pa.int64()) for name in ("open_mask", "shown_mask", "agreed_mask", "returned")),
-    ]
-)
-_SESSIONS = pa.schema(
-    [
-        *(pa.field(name, kind) for name, kind in (("run", pa.int32()), ("topic", pa.string()))),
-        *(pa.field(name, pa.int32()) for name in ("partition", "consumer", "session")),
-        pa.field("read_committed", pa.bool_()),
-        *(pa.field(name, pa.int64()) for name in ("first", "last")),
-    ]
-)
+_READABLE = schema_of_rows("""
+    run int32 topic string partition int32 block int64 open_mask int64 shown_mask int64 agreed_mask int64
+    returned int64
+""")
+_SESSIONS = schema_of_rows("""
+    run int32 topic string partition int32 consumer int32 session int32 read_committed bool first int64
+    last int64
+""")
 
 
 def _readable(run: int, topic: str, partition: int, kept: Blocks, *, all_shown: bool) -> pa.Table:

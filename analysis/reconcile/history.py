@@ -46,6 +46,7 @@ from analysis.spark.columns import is_transactional, runs_where
 from analysis.spark.parts import in_one_part, placed_by, union
 from analysis.spark.sql import Column, DataFrame, F, SparkSession, Window
 from analysis.spark.tables import RecordTables
+from ebbtide.record.tables import schema_of_rows
 
 _EVIDENCE = {
     "run": "int",
@@ -74,14 +75,7 @@ _EVIDENCE = {
 }
 _LOWEST = ("read_ns", "epoch")
 _OF_VALUE = ("producer", "in_transaction", "in_committed", "in_aborted", "failed")
-_LEADERS = pa.schema(
-    [
-        pa.field("run", pa.int32()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("broker", pa.int32()),
-    ]
-)
+_LEADERS = schema_of_rows("run int32 topic string partition int32 broker int32")
 
 
 def suspicious_history(

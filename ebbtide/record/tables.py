@@ -10,6 +10,13 @@ from __future__ import annotations
 import pyarrow as pa
 
 
+def schema_of_rows(text: str) -> pa.Schema:
+    """Build a schema from `name type` in words; all columns are nullable."""
+    words = text.split()
+    columns = zip(words[::2], words[1::2], strict=True)
+    return _schema("\n".join(f"{name} {kind}?" for name, kind in columns))
+
+
 def _schema(text: str) -> pa.Schema:
     """Build a schema from `name type` lines; a type that ends in `?` is nullable."""
     kinds = {

@@ -27,16 +27,10 @@ from analysis.reconcile.work import Work
 from analysis.rows.facts import CopyFacts, Facts
 from analysis.spark.sql import DataFrame, F
 from ebbtide.coverage_fact import Fact
+from ebbtide.record.tables import schema_of_rows
 
 _PLACE = copies.INPUT[:-1]
-_PLACES = pa.schema(
-    [
-        pa.field("run", pa.int32()),
-        pa.field("group", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-    ]
-)
+_PLACES = schema_of_rows("run int32 group string topic string partition int32")
 
 
 def why_unknown(facts: Facts) -> str | None:

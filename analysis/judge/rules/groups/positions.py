@@ -32,6 +32,7 @@ from analysis.rows.runs import RunFiles
 from analysis.rows.summed import RunSums
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.clients import CLIENTS_DIR, ClientEvent
+from ebbtide.record.tables import schema_of_rows
 from ebbtide.record.topic_lives import is_unknown
 
 _NONE: Ints = np.zeros(0, np.int64)
@@ -239,14 +240,10 @@ def _why_unknown_positions(
     return None
 
 
-_PASSED = pa.schema(
-    [
-        *(pa.field(name, kind) for name, kind in (("run", pa.int32()), ("group", pa.string()), ("topic", pa.string()))),
-        *(pa.field(name, kind) for name, kind in (("partition", pa.int32()), ("offset", pa.int64()))),
-        pa.field("members", pa.list_(pa.int32())),
-        *(pa.field(name, pa.int64()) for name in ("first", "since_ns", "reset_ns")),
-    ]
-)
+_PASSED = schema_of_rows("""
+    run int32 group string topic string partition int32 offset int64 members list<int32> first int64
+    since_ns int64 reset_ns int64
+""")
 
 
 def _as_rows(summed: RunSums) -> pa.Table:

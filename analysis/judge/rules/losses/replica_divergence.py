@@ -33,16 +33,9 @@ from analysis.rows.replicas import Replicas
 from analysis.spark.columns import PARTITION
 from analysis.spark.sql import DataFrame, F, SparkSession
 from analysis.spark.tables import RecordTables
+from ebbtide.record.tables import schema_of_rows
 
-_CHECKPOINTS = pa.schema(
-    [
-        pa.field("run", pa.int32()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("broker", pa.int32()),
-        pa.field("checkpoint", pa.int64()),
-    ]
-)
+_CHECKPOINTS = schema_of_rows("run int32 topic string partition int32 broker int32 checkpoint int64")
 
 
 def why_unknown(facts: Facts) -> str | None:

@@ -36,17 +36,11 @@ from analysis.spark.tables import RecordTables
 from ebbtide.coverage_fact import Fact
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import STILL_S
+from ebbtide.record.tables import schema_of_rows
 
-_HANGING = pa.schema(
-    [
-        pa.field("run", pa.int32()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("last_stable", pa.int64()),
-        pa.field("high_watermark", pa.int64()),
-        pa.field("final_consumer", pa.int32()),
-    ]
-)
+_HANGING = schema_of_rows("""
+    run int32 topic string partition int32 last_stable int64 high_watermark int64 final_consumer int32
+""")
 
 
 def why_unknown(facts: Facts) -> str | None:
