@@ -24,11 +24,10 @@ from cluster.host.ledger import Ledger
 from cluster.host.slow_volume import Pulses, Slowness
 from cluster.host.volumes import Volume
 from cluster.host.writeback_watch import WriteBackWatch, settle_write_back
-from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
+from cluster.runtime.base import DiskReplacement, NodeInfo, NodeProcess, PowerLoss, PowerLossMethod
 from cluster.runtime.disks import NodeDisks
 from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
 from cluster.runtime.node_clocks import NodeClocks
-from cluster.runtime.node_process import NodeProcess
 from cluster.runtime.properties import (
     BROKER_PORT,
     CONTROLLER_PORT,

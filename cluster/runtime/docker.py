@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from cluster.host.ledger import Ledger
 from cluster.images import Image, connect, find_image
-from cluster.runtime.base import PowerLossMethod
+from cluster.runtime.base import NodeProcess, PowerLossMethod
 from cluster.runtime.cluster import FORMAT_TIMEOUT_S, HostRuntime
 from cluster.runtime.docker_node import ContainerProcess, NodeContainer, Task
-from cluster.runtime.node_process import NodeProcess
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.scenario.model import ClusterSpec

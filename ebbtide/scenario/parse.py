@@ -154,3 +154,14 @@ def _help_of_step(parts: Parts, problems: Sequence[EbbtideError]) -> str | None:
     if not wrong or len(wrong) < len(problems):
         return None
     return help_of_kind("" if wrong[0].type is None else tag_of(wrong[0].type))
+
+
+def requested_levels(scenario: Path) -> Mapping[str, int]:
+    """Return the feature levels that a scenario file asks for.
+
+    Returns none if the file is missing or cannot be read.
+    """
+    try:
+        return load(scenario).cluster.features
+    except EbbtideError:
+        return {}

@@ -110,7 +110,7 @@ def _row(folder: Path) -> RecordRow:
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import NoRecord, is_plain_cluster, read_manifest
     from ebbtide.record.verdict import read_verdict, unfinished_verdict
-    from ebbtide.scenario.requested_release import requested_levels
+    from ebbtide.scenario.parse import requested_levels
     from ebbtide.scenario.write import SCENARIO
 
     size_bytes, record = _size(folder), RecordFolder(folder)
