@@ -10,13 +10,13 @@ from ebbtide.named_files import check_named_file
 from ebbtide.plurals import plural
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
-from harness.cli.spec_options import add_search_options, answer_to, bounds_of
+from harness.cli.spec_options import BOUNDS_HELP, add_search_options, answer_to, bounds_of
 
 if TYPE_CHECKING:
     from analysis.spec.explore.properties import Property
     from analysis.spec.explore.question import Answer
 
-_LIMITS = {"steps": "--steps", "states": "the number of states", "time": "--max-time"}
+_LIMITS = {"steps": "the bound of steps", "states": "the number of states", "time": "--budget"}
 
 
 def command() -> Command:
@@ -24,7 +24,8 @@ def command() -> Command:
     command = Command(
         "Search every state that a small configuration can reach, and print the shortest path to a state that breaks "
         "the property. Exit code 0: the property holds within the bounds, 1: there is a counterexample, 2: a limit "
-        "ended the search first."
+        "ended the search first.",
+        epilog=BOUNDS_HELP,
     )
     add_search_options(command)
     command.option("--html", type=Path, metavar="FILE.html", help="also draw a counterexample as a page, step by step")
@@ -68,9 +69,10 @@ def _print_question(args: Args, variant: str, asked: Property) -> None:
     from analysis.spec.model.bounds import bounds_in_words
     from analysis.spec.variants import VARIANTS
 
+    bounds = bounds_of(args)
     print(f"property:  {asked.name}: {asked.says}  [{asked.clause}]")
-    print(f"variant:   {args.variant}, RF {args.rf}, min.insync.replicas {args.min_isr}")
-    print(f"bounds:    {bounds_in_words(bounds_of(args), recovers=VARIANTS[variant].recovers)}", flush=True)
+    print(f"variant:   {args.variant}, RF {bounds.rf}, min.insync.replicas {bounds.min_isr}")
+    print(f"bounds:    {bounds_in_words(bounds, recovers=VARIANTS[variant].recovers)}", flush=True)
 
 
 def _print_answer(args: Args, variant: str, asked: Property, answer: Answer) -> None:

@@ -14,7 +14,7 @@ from harness.cli import completing
 from harness.cli.cluster_options import split_list
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
-from harness.cli.spec_options import add_search_options, answer_to, bounds_of
+from harness.cli.spec_options import BOUNDS_HELP, add_search_options, answer_to, bounds_of
 
 
 def command() -> Command:
@@ -22,7 +22,8 @@ def command() -> Command:
     command = Command(
         "Search as `ebbtide spec check` does, and write the counterexample as a scenario file. The file has a "
         "prediction for each release, from the model of its protocol variant. Exit code 0: the file is written, 1: "
-        "the property holds within the bounds, 2: a limit ended the search first."
+        "the property holds within the bounds, 2: a limit ended the search first.",
+        epilog=BOUNDS_HELP,
     )
     add_search_options(command)
     command.option("--out", type=Path, needed=True, metavar="FILE.toml", help="the scenario file to write")

@@ -5,10 +5,14 @@ They set the variant, the bounds, the property and the limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from ebbtide.errors import UsageError
+import msgspec
+
+from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
+from ebbtide.suggestions import allowed_words, did_you_mean
+from harness.cli.cluster_options import duration_s_of, split_list
 from harness.cli.command import Args, Command
 
 if TYPE_CHECKING:
@@ -17,91 +21,112 @@ if TYPE_CHECKING:
     from analysis.spec.model.bounds import Bounds
 
 
+class _Bound(NamedTuple):
+    """What a bound means, and its values."""
+
+    says: str
+    allowed: str = "a whole number"
+
+
+_BOUNDS = {
+    "rf": _Bound("replication factor (default 3)"),
+    "min-isr": _Bound("min.insync.replicas (default 2)"),
+    "brokers": _Bound("brokers, including spares (default: RF)"),
+    "records": _Bound("records to send (default 1)"),
+    "acks": _Bound("of the records (default all)", "all, 1 or mixed"),
+    "power-losses": _Bound("brokers that lose power and what they had not flushed"),
+    "kills": _Bound("brokers that are killed"),
+    "disks": _Bound("disks of stopped brokers that are replaced"),
+    "disks-outside": _Bound("disks of brokers in neither ISR nor ELR that are replaced"),
+    "stops": _Bound("brokers that are stopped cleanly"),
+    "admin": _Bound("administrative requests"),
+    "admin-kinds": _Bound("their kinds (default: all but move)", "kinds with + between them, such as reassign+feature"),
+    "late-configs": _Bound("the leader learns late of a new min.insync.replicas", "true or false"),
+    "unclean-recovery": _Bound(
+        "KIP-966's unclean.leader.election.enable, for kip966 (default balanced)", "balanced, proactive or manual"
+    ),
+    "recovery-manager": _Bound("KIP-966's unclean.recovery.manager.enabled (default true)", "true or false"),
+    "steps": _Bound("steps of a path (default: no limit)"),
+}
+BOUNDS_HELP = "bounds:\n" + "".join(f"  {name:<17} {bound.says}\n" for name, bound in _BOUNDS.items())
+"""What the help of both commands ends with."""
+
+
 def add_search_options(command: Command) -> None:
     """Declare the variant, the bounds, the property and the limits of a search."""
     command.option("--variant", needed=True, metavar="NAME", help="the protocol variant, such as elr-43, or a release")
-    command.option("--rf", type=int, default=3, metavar="N", help="replication factor (default: 3)")
-    command.option("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (default: 2)")
-    command.option("--brokers", type=int, metavar="N", help="brokers, including spares (default: RF)")
-    command.option("--records", type=int, default=1, metavar="N", help="records to send (default: 1)")
-    command.option("--acks", default="all", choices=("all", "1", "mixed"), help="acks of the records (default: all)")
-    for option, what in (
-        ("power-losses", "how many brokers lose power, and with it what they had not flushed"),
-        ("kills", "how many brokers are killed"),
-        ("disks", "how many disks of stopped brokers are replaced"),
-        ("disks-outside", "how many disks of brokers in neither ISR nor ELR are replaced"),
-        ("stops", "how many brokers are stopped cleanly"),
-        ("admin", "how many administrative requests there are, of the kinds in --admin-kinds"),
-    ):
-        command.option(f"--{option}", type=int, default=0, metavar="N", help=f"{what} (default: 0)")
     command.option(
-        "--admin-kinds",
-        default="",
-        metavar="KIND,...",
-        help="kinds of administrative requests (default: all if --admin is given)",
-    )
-    command.flag("--late-configs", help="let the leader learn late of a new min.insync.replicas")
-    command.option(
-        "--unclean-recovery",
-        default="balanced",
-        choices=("balanced", "proactive", "manual"),
-        help="KIP-966's unclean.leader.election.enable, for kip966 and kip966-last-known (default: balanced)",
-    )
-    command.flag(
-        "--no-recovery-manager", help="set KIP-966's unclean.recovery.manager.enabled to false (default: true)"
+        "--bounds",
+        repeated=True,
+        metavar="NAME=VALUE,...",
+        help="the configuration, and how much may happen to it, such as rf=3,min-isr=2,power-losses=1. By default "
+        "nothing happens to 3 brokers",
     )
     command.option(
         "--property", default="committed", metavar="NAME", help="the property that must hold (default: committed)"
     )
-    command.option("--steps", type=int, metavar="N", help="the most steps of a path (default: no limit)")
     command.option(
         "--max-states", type=int, metavar="N", help="the most distinct states (default: as many as fit into memory)"
     )
-    command.option("--max-time", type=float, metavar="SECONDS", help="the longest time to search (default: no limit)")
+    command.option("--budget", metavar="TIME", help="the longest time to search, such as 10m (default: no limit)")
 
 
 def bounds_of(args: Args) -> Bounds:
-    """Return the typed bounds."""
+    """Return --bounds. Raises `UsageError`, or `Problems` with every wrong bound."""
     from analysis.spec.model.bounds import ADMIN_KINDS, Bounds, check_bounds
 
-    if args.brokers is not None and args.brokers < 1:
-        raise UsageError("out of range", where="--brokers", got=str(args.brokers), allowed="1 or more")
-    kinds = tuple(kind for kind in args.admin_kinds.split(",") if kind)
-    bounds = Bounds(
-        rf=args.rf,
-        min_isr=args.min_isr,
-        brokers=args.brokers or 0,
-        records=args.records,
-        power_losses=args.power_losses,
-        kills=args.kills,
-        disks=args.disks,
-        disks_outside=args.disks_outside,
-        stops=args.stops,
-        admin=args.admin,
-        admin_kinds=kinds
-        or tuple(kind for kind in ADMIN_KINDS if args.admin and kind not in ("move", "unclean", "designate")),
-        late_configs=args.late_configs,
-        unclean_recovery=args.unclean_recovery,
-        recovery_manager=not args.no_recovery_manager,
-        acks=args.acks,
-        steps=args.steps,
-    )
+    typed = _typed_bounds(args.bounds)
+    if typed.get("admin") and "admin_kinds" not in typed:
+        typed["admin_kinds"] = [kind for kind in ADMIN_KINDS if kind not in ("move", "unclean", "designate")]
+    bounds = msgspec.convert(typed, Bounds)
     check_bounds(bounds)
     return bounds
+
+
+def _typed_bounds(texts: Sequence[str]) -> dict[str, object]:
+    """Return the bounds by the fields of `Bounds`."""
+    from analysis.spec.model.bounds import ADMIN_KINDS, Bounds
+
+    types = {field.name: field.type for field in msgspec.structs.fields(Bounds)}
+    typed: dict[str, object] = {}
+    problems: list[EbbtideError] = []
+    for word in (word for text in texts for word in split_list(text, "--bounds")):
+        name, equals, value = word.partition("=")
+        field = name.replace("-", "_")
+        if name not in _BOUNDS:
+            what = f"unknown bound{did_you_mean(name, _BOUNDS)}"
+            problems.append(UsageError(what, where="--bounds", got=name, allowed=allowed_words(name, list(_BOUNDS))))
+        elif field == "admin_kinds":
+            typed[field] = value.split("+")
+            if unknown := [kind for kind in value.split("+") if kind not in ADMIN_KINDS]:
+                what = f"unknown kind of request{did_you_mean(unknown[0], ADMIN_KINDS)}"
+                problems.append(
+                    UsageError(what, where=f"--bounds {name}", got=unknown[0], allowed=", ".join(ADMIN_KINDS))
+                )
+        else:
+            try:
+                typed[field] = msgspec.convert(value, types[field], strict=False)
+            except msgspec.ValidationError:
+                got = repr(value) if equals else "no value"
+                problems.append(
+                    UsageError("not a bound", where=f"--bounds {name}", got=got, allowed=_BOUNDS[name].allowed)
+                )
+    if problems:
+        raise problems[0] if len(problems) == 1 else Problems(COMMAND_LINE, problems)
+    return typed
 
 
 def answer_to(args: Args, wanted: Callable[[Trace], bool] | None = None) -> Answer:
     """Search as typed; `wanted` may reject counterexamples."""
     from analysis.spec.explore.question import ask, property_named, variant_named
 
-    for option, limit in (("--max-states", args.max_states), ("--max-time", args.max_time)):
-        if limit is not None and limit <= 0:
-            raise UsageError("a search limit must be positive", where=option, got=f"{limit:g}", allowed="above 0")
+    if args.max_states is not None and args.max_states <= 0:
+        raise UsageError("out of range", where="--max-states", got=str(args.max_states), allowed="1 or more")
     return ask(
         variant_named(args.variant),
         bounds_of(args),
         property_named(args.property),
         max_states=args.max_states,
-        max_time_s=args.max_time,
+        max_time_s=None if args.budget is None else duration_s_of("--budget", args.budget),
         wanted=wanted,
     )

@@ -209,14 +209,14 @@ def test_a_step_goes_by_no_kip_that_its_variant_does_not_have(variant: str) -> N
 @pytest.mark.parametrize(
     ("bounds", "where"),
     [
-        ({"rf": 0}, "--rf"),
-        ({"rf": 8}, "--rf"),
-        ({"min_isr": 4}, "--min-isr"),
-        ({"min_isr": 0}, "--min-isr"),
-        ({"brokers": 2}, "--brokers"),
-        ({"records": 7}, "--records"),
-        ({"power_losses": -1}, "--power-losses"),
-        ({"steps": 0}, "--steps"),
+        ({"rf": 0}, "--bounds rf"),
+        ({"rf": 8}, "--bounds rf"),
+        ({"min_isr": 4}, "--bounds min-isr"),
+        ({"min_isr": 0}, "--bounds min-isr"),
+        ({"brokers": 2}, "--bounds brokers"),
+        ({"records": 7}, "--bounds records"),
+        ({"power_losses": -1}, "--bounds power-losses"),
+        ({"steps": 0}, "--bounds steps"),
     ],
 )
 def test_bounds_that_cannot_be_are_refused(bounds: dict[str, Any], where: str) -> None:

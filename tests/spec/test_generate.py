@@ -135,19 +135,19 @@ def test_what_no_schedule_brings_about_is_passed_over() -> None:
 
 def test_check_ends_with_the_codes_that_its_help_names(capsys: pytest.CaptureFixture[str]) -> None:
     check = ["spec", "check", "--variant"]
-    assert main([*check, "elr-43", "--power-losses", "1"]) == 0
+    assert main([*check, "elr-43", "--bounds", "power-losses=1"]) == 0
     assert "holds within the bounds" in capsys.readouterr().out
-    assert main([*check, "strict-min-isr-39", "--power-losses", "1"]) == 1
+    assert main([*check, "strict-min-isr-39", "--bounds", "power-losses=1"]) == 1
     assert "LOST" in capsys.readouterr().out
-    assert main([*check, "elr-43", "--power-losses", "1", "--steps", "3"]) == 2
+    assert main([*check, "elr-43", "--bounds", "power-losses=1,steps=3"]) == 2
     assert "not exhausted" in capsys.readouterr().out
-    assert main([*check, "elr-43", "--admin", "1", "--admin-kinds", "reasign"]) == 4
+    assert main([*check, "elr-43", "--bounds", "admin=1,admin-kinds=reasign"]) == 4
     assert "unknown administrative action" in capsys.readouterr().err
 
 
 def test_find_writes_a_valid_file_or_says_why_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "found.toml"
-    find = ["spec", "find", "--power-losses", "1", "--out", str(out), "--variant"]
+    find = ["spec", "find", "--bounds", "power-losses=1", "--out", str(out), "--variant"]
     assert main([*find, "elr-43"]) == 1
     assert "the property holds" in capsys.readouterr().out
     assert not out.exists()

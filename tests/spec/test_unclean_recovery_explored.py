@@ -134,14 +134,14 @@ def test_a_release_has_no_unclean_recovery_to_set() -> None:
 
 def test_the_command_takes_and_names_the_strategy(capsys: pytest.CaptureFixture[str]) -> None:
     check = ["spec", "check", "--variant"]
-    assert main([*check, "kip966", "--unclean-recovery", "proactive"]) == ExitCode.CONTRADICTED
-    assert "acks=all, no fault (options such as --power-losses N allow faults), unclean recovery proactive" in (
+    assert main([*check, "kip966", "--bounds", "unclean-recovery=proactive"]) == ExitCode.CONTRADICTED
+    assert "acks=all, no fault (--bounds power-losses=1 allows one, and so on), unclean recovery proactive" in (
         said := capsys.readouterr().out
     )
     assert "LOST: the new leader does not have a" in said
-    assert main([*check, "kip966-last-known", "--no-recovery-manager"]) == ExitCode.AS_PREDICTED
+    assert main([*check, "kip966-last-known", "--bounds", "recovery-manager=false"]) == ExitCode.AS_PREDICTED
     assert "no recovery manager, strategy balanced" in capsys.readouterr().out
-    assert main([*check, "4.3.1", "--unclean-recovery", "manual"]) == ExitCode.USAGE
+    assert main([*check, "4.3.1", "--bounds", "unclean-recovery=manual"]) == ExitCode.USAGE
     assert "this variant has no unclean recovery" in capsys.readouterr().err
     assert main([*check, "4.3.1"]) == ExitCode.AS_PREDICTED
     assert "unclean recovery" not in capsys.readouterr().out

@@ -79,7 +79,7 @@ def machine_for(variant: str, bounds: Bounds, asked: Property) -> Machine:
     if not protocol.recovers and (bounds.unclean_recovery != "balanced" or not bounds.recovery_manager):
         raise UsageError(
             "this variant has no unclean recovery",
-            where="--unclean-recovery" if bounds.recovery_manager else "--no-recovery-manager",
+            where=f"--bounds {'unclean-recovery' if bounds.recovery_manager else 'recovery-manager'}",
             got=variant.replace("_", "-"),
             allowed=", ".join(one.replace("_", "-") for one in IN_NO_RELEASE),
         )

@@ -115,7 +115,7 @@ def tolerance_note(asked: str, bounds: Bounds) -> str:
         return ""
     return (
         "KIP-966 tolerates min.insync.replicas - 1 replicas without their log at once. A replica that lost power "
-        f"counts until it has caught up. --power-losses {bounds.min_isr - 1} is tolerated"
+        f"counts until it has caught up. power-losses={bounds.min_isr - 1} is tolerated"
     )
 
 

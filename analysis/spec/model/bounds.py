@@ -89,33 +89,36 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_bounds(bounds: Bounds) -> None:
     """Raise `UsageError` for the first bound that cannot be searched."""
-    _within("replication factor", bounds.rf, 1, MAX_BROKERS, "--rf")
-    _within("min.insync.replicas", bounds.min_isr, 1, bounds.rf, "--min-isr")
+    _within("replication factor", bounds.rf, 1, MAX_BROKERS, "rf")
+    _within("min.insync.replicas", bounds.min_isr, 1, bounds.rf, "min_isr")
     if bounds.brokers:
-        _within("number of brokers", bounds.brokers, bounds.rf, MAX_BROKERS, "--brokers")
-    _within("number of records", bounds.records, 1, MAX_RECORDS, "--records")
-    for option in BUDGETS:
-        _within(f"budget of {option.replace('_', ' ')}", getattr(bounds, option), 0, MAX_BUDGET, f"--{option}")
+        _within("number of brokers", bounds.brokers, bounds.rf, MAX_BROKERS, "brokers")
+    _within("number of records", bounds.records, 1, MAX_RECORDS, "records")
+    for name in BUDGETS:
+        _within(f"budget of {name.replace('_', ' ')}", getattr(bounds, name), 0, MAX_BUDGET, name)
     if bounds.unclean_recovery not in RECOVERIES:
         raise UsageError(
             "unknown strategy",
-            where="--unclean-recovery",
+            where="--bounds unclean-recovery",
             got=bounds.unclean_recovery,
             allowed=", ".join(RECOVERIES),
         )
     if bounds.steps is not None:
-        _within("number of steps", bounds.steps, 1, 1000, "--steps")
+        _within("number of steps", bounds.steps, 1, 1000, "steps")
     unknown = [kind for kind in bounds.admin_kinds if kind not in ADMIN_KINDS]
     if unknown:
         raise UsageError(
-            "unknown administrative action", where="--admin-kinds", got=unknown[0], allowed=", ".join(ADMIN_KINDS)
+            "unknown administrative action",
+            where="--bounds admin-kinds",
+            got=unknown[0],
+            allowed=", ".join(ADMIN_KINDS),
         )
     if bounds.admin_kinds and not bounds.admin:
         raise UsageError(
             "kinds of administrative requests without a budget for any",
-            where="--admin-kinds",
+            where="--bounds admin-kinds",
             got=", ".join(bounds.admin_kinds),
-            next="--admin 1 allows one request of these kinds",
+            next="admin=1 allows one request of these kinds",
         )
 
 
@@ -126,7 +129,7 @@ def bounds_in_words(bounds: Bounds, *, recovers: bool) -> str:
     """
     parts = [plural(bounds.size, "broker"), f"{plural(bounds.records, 'record')} with acks={bounds.acks}"]
     allowed = [f"{name.replace('_', ' ')} {budget}" for name in BUDGETS if (budget := getattr(bounds, name))]
-    parts += allowed or ["no fault (options such as --power-losses N allow faults)"]
+    parts += allowed or ["no fault (--bounds power-losses=1 allows one, and so on)"]
     if bounds.admin:
         parts.append(f"of the kinds {', '.join(bounds.admin_kinds)}")
     if bounds.late_configs:
@@ -146,11 +149,11 @@ def bounds_in_words(bounds: Bounds, *, recovers: bool) -> str:
     return ", ".join(parts)
 
 
-def _within(what: str, got: int, low: int, high: int, option: str) -> None:
+def _within(what: str, got: int, low: int, high: int, name: str) -> None:
     if not low <= got <= high:
         raise UsageError(
             f"the {what} is out of bounds",
-            where=option.replace("_", "-"),
+            where=f"--bounds {name.replace('_', '-')}",
             got=str(got),
             allowed=str(low) if low == high else f"{low} to {high}",
         )

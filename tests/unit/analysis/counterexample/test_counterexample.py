@@ -25,8 +25,8 @@ from harness.cli.main import main
 
 VARIANT = "elr_43"
 BOUNDS = Bounds(admin=1, admin_kinds=("raise-min-isr",), power_losses=1)
-CHECK = ["spec", "check", "--variant", "elr-43", "--power-losses", "1"]
-LOSING = [*CHECK, "--admin", "1", "--admin-kinds", "raise-min-isr"]
+CHECK = ["spec", "check", "--variant", "elr-43", "--bounds", "power-losses=1"]
+LOSING = [*CHECK, "--bounds", "admin=1,admin-kinds=raise-min-isr"]
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,9 @@ def test_the_steps_of_the_page_are_the_steps_that_the_command_prints(
 
 
 @pytest.mark.parametrize(
-    ("limit", "code"), [([], ExitCode.AS_PREDICTED), (["--steps", "3"], ExitCode.INCONCLUSIVE)], ids=["holds", "limit"]
+    ("limit", "code"),
+    [([], ExitCode.AS_PREDICTED), (["--bounds", "steps=3"], ExitCode.INCONCLUSIVE)],
+    ids=["holds", "limit"],
 )
 def test_without_a_counterexample_no_page_is_written_and_the_command_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], limit: list[str], code: ExitCode

@@ -246,7 +246,7 @@ def test_a_command_line_is_read_as_it_was_typed() -> None:
         ("run x --kafka --json", "this option needs a value where: --kafka"),
         ("run x --json=1", "takes no value where: --json got: '--json=1'"),
         ("run x --seed 1.5", "not a whole number where: --seed got: '1.5'"),
-        ("spec check --variant elr-43 --max-time soon", "not a number where: --max-time got: 'soon'"),
+        ("spec check --variant elr-43 --max-states soon", "not a whole number where: --max-states got: 'soon'"),
         ("cluster fault set-config", "missing: --resource, --config"),
     ],
 )

@@ -37,7 +37,7 @@ from tools.pages import schemas
 
 OUTPUTS = {one.name: one for one in json_outputs()}
 LOST = ROOT / "tests" / "data" / "runs" / "last-replica-standing-3.9.1"
-LAST_STANDING = "--power-losses 1"
+LAST_STANDING = "--bounds power-losses=1"
 
 
 def test_the_schemas_are_those_of_the_outputs() -> None:

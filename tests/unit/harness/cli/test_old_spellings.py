@@ -42,6 +42,13 @@ OLD = re.compile(
         ("runs elsewhere --json", "runs --runs elsewhere --json"),
         ("runs --json elsewhere", "runs --json --runs elsewhere"),
         ("help validate", "help scenarios check"),
+        ("spec check --variant kraft --kills 1 --rf=2", "spec check --variant kraft --bounds kills=1,rf=2"),
+        (
+            "spec find --late-configs --no-recovery-manager",
+            "spec find --bounds late-configs=true,recovery-manager=false",
+        ),
+        ("spec check --admin 1 --admin-kinds move,feature", "spec check --bounds admin=1,admin-kinds=move+feature"),
+        ("spec check --max-time 90", "spec check --budget 90s"),
     ],
 )
 def test_an_old_spelling_becomes_the_new_one_and_says_it(

@@ -34,10 +34,10 @@ from harness.shrink.shrinking import ShrinkResult
         (["run", "healthy", "--upgrade", "4.3.1:3.9.1"], "3.9.1 does not know a feature level of the cluster"),
         (["run", "rolling-upgrade", "--kafka", "4.3.1"], "an upgrade to the same release"),
         (["run", "coordinator-kill-kip-848", "--kafka", "3.9.1"], "does not have the group protocol of KIP-848"),
-        (["spec", "check", "--variant", "elr-43", "--admin-kinds", "move"], "without a budget"),
+        (["spec", "check", "--variant", "elr-43", "--bounds", "admin-kinds=move"], "without a budget"),
         (["spec", "find", "--variant", "elr-43", "--out", "/nowhere/x.toml"], "cannot be written there"),
         (
-            ["spec", "find", "--variant", "elr-43", "--out", "x.toml", "--rf", "6", "--brokers", "7"],
+            ["spec", "find", "--variant", "elr-43", "--out", "x.toml", "--bounds", "rf=6,brokers=7"],
             "a scenario cannot have so many brokers",
         ),
         (["spec", "find", "--variant", "elr-43", "--out", "x.toml", "--kafka", "4.3.1,4.3"], "not a Kafka release"),
@@ -85,10 +85,15 @@ def test_what_can_have_no_effect_is_refused(
             "hww",
             "ebbtide spec check --help",
         ),
-        (["spec", "check", "--variant", "elr-43", "--kills", "-1"], "--kills", "-1", "ebbtide spec check --help"),
         (
-            ["spec", "check", "--variant", "elr-43", "--admin", "1", "--admin-kinds", "mov"],
-            "--admin-kinds",
+            ["spec", "check", "--variant", "elr-43", "--bounds", "kills=-1"],
+            "--bounds kills",
+            "-1",
+            "ebbtide spec check --help",
+        ),
+        (
+            ["spec", "check", "--variant", "elr-43", "--bounds", "admin=1,admin-kinds=mov"],
+            "--bounds admin-kinds",
             "mov",
             "ebbtide spec check --help",
         ),
@@ -188,7 +193,7 @@ def test_what_was_searched_for_and_cannot_be_written_is_a_usage_error(
     verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of a file system that became full or read-only meanwhile."""
-    question = ["--variant", "kraft", "--power-losses", "1"] if verb == "spec find" else [str(LOST)]
+    question = ["--variant", "kraft", "--bounds", "power-losses=1"] if verb == "spec find" else [str(LOST)]
     done = ShrinkResult(text="", goal=None, smaller=None, runs=1, took_s=1, elapsed_s=1)  # type: ignore[arg-type]
     monkeypatch.setattr(shrinking, "shrink", lambda *_, **__: done)
     monkeypatch.setattr(launch, "check", lambda *_: None)
@@ -355,7 +360,7 @@ def test_a_full_disk_is_not_reported_as_a_wrong_folder(tmp_path: Path, monkeypat
 
 
 def test_a_search_says_what_it_was_allowed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["spec", "check", "--variant", "elr-43", "--power-losses", "1"]) == 0
+    assert main(["spec", "check", "--variant", "elr-43", "--bounds", "power-losses=1"]) == 0
     assert "bounds:    3 brokers, 1 record with acks=all, power losses 1" in capsys.readouterr().out
 
 

@@ -32,7 +32,7 @@ COMMANDS = {
     "replay": "replay r0",
     "shrink": "shrink r0 --out small.toml",
     "nightly": "nightly --kafka 4.3.1 --scenarios healthy --no-random --runtime local --store store",
-    "spec check": "spec check --variant elr-43 --power-losses 1",
+    "spec check": "spec check --variant elr-43 --bounds power-losses=1",
     "kafka fetch": "kafka fetch 4.3.1",
 }
 LANES, BAR = "a letter a second", "━━━"
@@ -59,7 +59,7 @@ INTERRUPT_AT = {
     "spec check": "bounds:",
     "kafka fetch": "7 jars",
 }
-LONG_SEARCH = "spec check --variant elr-43 --power-losses 1 --kills 4 --stops 4 --records 4 --brokers 5"
+LONG_SEARCH = "spec check --variant elr-43 --bounds power-losses=1,kills=4,stops=4,records=4,brokers=5"
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,8 @@ def test_every_finding_with_a_search_has_a_page_and_links_it() -> None:
 
 def test_the_program_writes_the_page_of_every_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counterexamples, "PAGES", tmp_path / "pages")
-    monkeypatch.setattr(counterexamples, "commands", lambda: {"one": "spec check --variant kraft --power-losses 1"})
+    monkeypatch.setattr(
+        counterexamples, "commands", lambda: {"one": "spec check --variant kraft --bounds power-losses=1"}
+    )
     assert main() == 0
     assert [path.name for path in (tmp_path / "pages").iterdir()] == ["one.html"]
