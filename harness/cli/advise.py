@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.named_files import check_named_file
 from harness.cli.advise_scenarios import check_folder, write_scenarios
-from harness.cli.cluster_options import addresses_of
 from harness.cli.command import Args, Command
+from harness.cli.option_values import addresses_of
+from harness.cli.options import add_connection_options, add_html_option, add_json_option
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -43,13 +44,7 @@ def command() -> Command:
     command.argument(
         "snapshot", type=Path, needed=False, metavar="CLUSTER.json", help="a file of --save, instead of --bootstrap"
     )
-    command.option("--bootstrap", metavar="HOST:PORT,...", help="client listeners of some brokers")
-    command.option(
-        "--command-config",
-        type=Path,
-        metavar="FILE",
-        help="client properties for TLS and SASL, as Kafka's own tools take them",
-    )
+    add_connection_options(command)
     command.option("--topics", default="*", metavar="PATTERN", help="only topics whose name fits, such as 'orders*'")
     command.option(
         "--assume",
@@ -57,8 +52,8 @@ def command() -> Command:
         help="also show the advice after a change, such as kafka=4.3.1,min.insync.replicas=2, and its price",
     )
     command.option("--save", type=Path, metavar="FILE", help="write what was read, for a later `ebbtide advise FILE`")
-    command.flag("--json", help="print the advice as one JSON object")
-    command.option("--html", type=Path, metavar="FILE", help="also write the advice as one page")
+    add_json_option(command)
+    add_html_option(command, "the advice")
     command.option(
         "--scenario",
         type=Path,

@@ -17,9 +17,9 @@ from ebbtide.untrusted.files import path_from
 from harness.cli import completing
 from harness.cli.analyze_stdin import STDIN, judge_from_stdin
 from harness.cli.command import Args, Command
-from harness.cli.fail_on import add_fail_on_option
+from harness.cli.options import add_fail_on_option, add_json_option, add_rule_option
 from harness.cli.record_error import print_error
-from harness.cli.rule_files import add_rule_option, note_missing_rules
+from harness.cli.rule_files import note_missing_rules
 from harness.cli.run_arguments import note_left_out, refuse_folder_of_folders, without_files_beside
 
 if TYPE_CHECKING:
@@ -52,9 +52,10 @@ def command() -> Command:
     )
     add_fail_on_option(command)
     add_rule_option(command)
-    command.flag("--json", help="print each verdict.json as one line instead of a table")
+    add_json_option(command)
     command.flag(
         "--many",
+        hidden=True,
         help="with `-`: dozens of records will come. Each then takes a quarter less CPU time, except the first ones",
     )
     command.option(

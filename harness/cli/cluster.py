@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from harness.cli import completing
-from harness.cli.cluster_options import (
+from harness.cli.command import Args, Command, Group
+from harness.cli.option_values import launch_options_of, named_cluster, release_of
+from harness.cli.options import (
+    add_cluster_name_option,
     add_cluster_option,
     add_cluster_option_of_group,
-    add_cluster_options,
-    launch_options_of,
-    named_cluster,
-    release_of,
+    add_json_option,
+    add_launch_options,
+    add_release_option,
+    add_seed_option,
 )
-from harness.cli.command import Args, Command, Group
 from harness.cli.output import print_json
 from harness.cli.run_flow import check_runs, seed_or_new
 
@@ -52,8 +54,8 @@ def command() -> Group:
     add_cluster_option_of_group(group)
     _add_up(group.action("up", help="start a cluster, and say how to reach it"))
     status = group.action("status", help="show the running clusters, their nodes and partitions")
-    add_cluster_option(status, "show only this cluster", by_position=True)
-    status.flag("--json", help="print one JSON object for each cluster, one a line")
+    add_cluster_option(status, by_position=True)
+    add_json_option(status)
     execute = group.action("exec", help="run a command in the network of the cluster's clients", verbatim=True)
     add_cluster_option(execute)
     execute.argument(
@@ -70,7 +72,7 @@ def command() -> Group:
         "--replication-factor", type=int, default=3, metavar="N", help="replicas of each partition (default: 3)"
     )
     topic.option("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (default: 2)")
-    topic.flag("--json", help="print one JSON object for each partition of the topic, one a line")
+    add_json_option(topic)
     add_cluster_option(topic)
     group.lazy_action(
         "fault",
@@ -79,7 +81,7 @@ def command() -> Group:
     )
     down = group.action("down", help="stop a cluster, and undo everything that it made on this host")
     add_cluster_option(down, by_position=True)
-    down.flag("--json", help="print the cluster and its record as one JSON object")
+    add_json_option(down)
     return group
 
 
@@ -92,12 +94,7 @@ def _add_up(command: Command) -> None:
         help="start the cluster, topics and clients of this scenario, but run none of its steps. `down` then completes "
         "the record, and `ebbtide analyze` judges it",
     )
-    command.option(
-        "--kafka",
-        metavar="RELEASE",
-        completes=completing.complete_release,
-        help="the release (default: the scenario's first, or the newest that Ebbtide knows)",
-    )
+    add_release_option(command, " (default: the scenario's first, or the newest that Ebbtide knows)")
     command.option("--brokers", type=int, metavar="N", help="number of brokers, 1 to 6 (default: 3)")
     command.option(
         "--controllers",
@@ -117,8 +114,8 @@ def _add_up(command: Command) -> None:
         metavar="N",
         help="log directories of each broker, each on a volume of its own, 1 to 3 (default: 1)",
     )
-    command.option("--name", metavar="NAME", help="the cluster's name (default: cluster-1, cluster-2, ...)")
-    command.option("--seed", type=int, help="the seed of all random choices (default: a new one)")
+    add_cluster_name_option(command)
+    add_seed_option(command)
     command.option(
         "--publish",
         type=int,
@@ -131,10 +128,10 @@ def _add_up(command: Command) -> None:
         "--keep-cluster",
         help="with SCENARIO: the first `down` completes the record, and the second one stops the cluster",
     )
-    command.flag("--json", help="print the cluster's status as one JSON object; progress goes to stderr")
+    add_json_option(command)
     command.flag("--foreground", help="stay in the foreground until the cluster stops; Ctrl-C stops it")
-    command.flag("--tied", help="with --foreground: stop the cluster when standard input ends")
-    add_cluster_options(command)
+    command.flag("--tied", hidden=True, help="with --foreground: stop the cluster when standard input ends")
+    add_launch_options(command)
 
 
 def privileges(args: Args) -> PrivilegeRequest | None:

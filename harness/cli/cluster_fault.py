@@ -6,8 +6,9 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
-from harness.cli.cluster_options import add_cluster_option, add_cluster_option_of_group, named_cluster
 from harness.cli.command import Args, Command, Group
+from harness.cli.option_values import named_cluster
+from harness.cli.options import add_cluster_option, add_cluster_option_of_group, add_json_option
 
 if TYPE_CHECKING:
     from ebbtide.record.steps import StepEntry
@@ -56,7 +57,7 @@ def command() -> Group:
         )
         _add_keys(one, kind)
         add_cluster_option(one)
-        one.flag("--json", help="print the step and its result as one JSON object")
+        add_json_option(one)
     return group
 
 

@@ -54,7 +54,7 @@ class ParsedCommand(NamedTuple):
     module: Any
 
 
-class _CommandBase(click.Command):
+class CommandBase(click.Command):
     """How commands and groups declare parameters and print help.
 
     `module` is the module that declares the command if it was imported only for this command.
@@ -73,22 +73,24 @@ class _CommandBase(click.Command):
         *,
         help: str,
         dest: str | None = None,
-        type: type[str] | type[int] | type[float] | type[Path] = str,
+        type: type[str] | type[int] | type[Path] = str,
         choices: Sequence[str] = (),
         default: Any = None,
         metavar: str | None = None,
         needed: bool = False,
         repeated: bool = False,
+        least: int | None = None,
+        most: int | None = None,
         completes: Completer | None = None,
     ) -> None:
         """Declare an option with a value.
 
-        A `repeated` option has a tuple of all its values.
+        A `repeated` option has a tuple of all its values. `least` and `most` are the bounds of a number.
         """
         name = dest or flag.removeprefix("--").replace("-", "_")
         option = Option(
             [name, flag],
-            type=value_type(type, choices),
+            type=value_type(type, choices, least, most),
             default=default,
             metavar=metavar or (None if choices else flag.removeprefix("--").upper()),
             help=help,
@@ -98,10 +100,17 @@ class _CommandBase(click.Command):
         option.needed = needed
         self.params.append(option)
 
-    def flag(self, flag: str, *, help: str, dest: str | None = None, default: bool | None = False) -> None:
-        """Declare an option without a value: True if it is typed, else `default`."""
+    def flag(
+        self, flag: str, *, help: str, dest: str | None = None, default: bool | None = False, hidden: bool = False
+    ) -> None:
+        """Declare an option without a value: True if it is typed, else `default`.
+
+        A `hidden` option is one that only other programs pass; neither the help nor completion has it.
+        """
         name = dest or flag.removeprefix("--").replace("-", "_")
-        self.params.append(Option([name, flag], is_flag=True, flag_value=True, default=default, help=help))
+        self.params.append(
+            Option([name, flag], is_flag=True, flag_value=True, default=default, help=help, hidden=hidden)
+        )
 
     def argument(
         self,
@@ -150,7 +159,7 @@ class _CommandBase(click.Command):
                     mistakes_of(ctx).note_missing(param, name_in_usage(param))
 
 
-class Command(_CommandBase):
+class Command(CommandBase):
     """A verb or an action without subcommands.
 
     With `verbatim` the first positional word begins another command.
@@ -183,7 +192,7 @@ def parsed_command(ctx: click.Context) -> ParsedCommand:
     above: click.Context | None = ctx
     while above is not None:
         command = above.command
-        assert isinstance(command, _CommandBase)
+        assert isinstance(command, CommandBase)
         values = {**above.params, **values}
         if isinstance(command, Group):
             values.setdefault(command.dest, subcommand)
@@ -192,7 +201,7 @@ def parsed_command(ctx: click.Context) -> ParsedCommand:
     return ParsedCommand(Args(**values), ctx.command_path, module)
 
 
-class Group(_CommandBase, click.Group):
+class Group(CommandBase, click.Group):
     """A command with subcommands.
 
     `dest` gets the subcommand's name, `metavar` is for the usage line. `hint` returns what follows `unknown KIND` for a

@@ -8,6 +8,7 @@ from cluster.doctor import Check, check_host
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode
 from harness.cli.command import Args, Command
+from harness.cli.options import add_json_option
 from harness.cli.output import print_json, print_table
 
 
@@ -17,7 +18,7 @@ def command() -> Command:
         "Try out everything that runs need from this host. Exit code 0: the host has what every run needs, 2: it lacks "
         "something that every run needs. Checks that only some runs need do not change the exit code."
     )
-    command.flag("--json", help="print the checks as a JSON array")
+    add_json_option(command)
     return command
 
 

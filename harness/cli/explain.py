@@ -12,6 +12,7 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.named_files import check_named_file
 from harness.cli import completing
 from harness.cli.command import Args, Command
+from harness.cli.options import add_html_option, add_json_option
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def command() -> Command:
         "place", needed=False, metavar="TOPIC-PARTITION:OFFSET", help="the offset of the record, e.g. t-0:1234"
     )
     command.option("--value", type=int, metavar="N", help="the record's value, as in the tables sends and polls")
-    command.option("--html", type=Path, metavar="FILE.html", help="also write the explanation as a page")
-    command.flag("--json", help="print the explanation as one JSON object; null if no acked record is known to be lost")
+    add_html_option(command, "the explanation")
+    add_json_option(command)
     return command
 
 

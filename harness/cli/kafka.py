@@ -13,8 +13,9 @@ from cluster.jars.releases import CachedRelease, FetchEvent, cached_releases, fe
 from ebbtide.errors import ExitCode
 from ebbtide.releases.known_releases import KNOWN, OLDEST, KnownRelease
 from harness.cli import completing
-from harness.cli.cluster_options import versions_of
 from harness.cli.command import Args, Group
+from harness.cli.option_values import versions_of
+from harness.cli.options import add_json_option
 from harness.cli.output import print_json, print_table
 
 
@@ -33,11 +34,11 @@ def command() -> Group:
     fetch_.argument(
         "versions",
         many=True,
-        metavar="VERSION",
+        metavar="RELEASE",
         completes=completing.complete_releases,
         help="a Kafka release such as 4.3.1, or several",
     )
-    fetch_.flag("--json", help="print one JSON array of the releases; progress goes to stderr")
+    add_json_option(fetch_)
     list_ = group.action(
         "list",
         help="list the cached and the known releases",
@@ -45,7 +46,7 @@ def command() -> Group:
         "release is intact, 3: at least one is damaged.",
     )
     list_.flag("--verify", help="compare every jar's SHA-256, not only its size")
-    list_.flag("--json", help="print one JSON array")
+    add_json_option(list_)
     group.lazy_action("image", "harness.cli.kafka_image", help="build, list and remove Docker images of releases")
     return group
 
@@ -147,7 +148,7 @@ def _list(verify: bool, json: bool) -> ExitCode:
         )
         compared = "SHA-256 of every jar" if verify else "names and sizes (--verify: SHA-256)"
         print("\nmeasured: runs of this release were judged; protocol: its rules for lost replicas (-: unknown)")
-        print(f"compared: {compared}\nnext: ebbtide kafka fetch VERSION    (any release from {OLDEST} on)")
+        print(f"compared: {compared}\nnext: ebbtide kafka fetch RELEASE    (any release from {OLDEST} on)")
     return ExitCode.HARNESS_FAILED if any(row.problem for row in rows) else ExitCode.AS_PREDICTED
 
 

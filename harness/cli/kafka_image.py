@@ -8,8 +8,9 @@ import msgspec
 
 from ebbtide.errors import ExitCode
 from harness.cli import completing
-from harness.cli.cluster_options import versions_of
 from harness.cli.command import Args, Group
+from harness.cli.option_values import versions_of
+from harness.cli.options import add_json_option
 from harness.cli.output import print_json, print_table
 
 
@@ -23,7 +24,7 @@ def command() -> Group:
     build = group.action(
         "build",
         help="build images of Kafka releases",
-        description="Build ebbtide/kafka:VERSION. Fetches a missing release, and reuses unchanged layers.",
+        description="Build ebbtide/kafka:RELEASE. Fetches a missing release, and reuses unchanged layers.",
     )
     listed = group.action(
         "list", help="list the images that were built here", description="List the images that were built here."
@@ -31,15 +32,15 @@ def command() -> Group:
     remove = group.action(
         "remove",
         help="remove images that were built here",
-        description="Remove ebbtide/kafka:VERSION. A missing image is not an error. Other images stay.",
+        description="Remove ebbtide/kafka:RELEASE. A missing image is not an error. Other images stay.",
     )
     for action in (build, listed, remove):
-        action.flag("--json", help="print one JSON object for each image, one a line")
+        add_json_option(action)
     for action in (build, remove):
         action.argument(
             "versions",
             many=True,
-            metavar="VERSION",
+            metavar="RELEASE",
             completes=completing.complete_releases,
             help="a Kafka release such as 4.3.1",
         )
@@ -87,7 +88,7 @@ def _list(*, as_json: bool) -> ExitCode:
             print_json(image)
         return ExitCode.AS_PREDICTED
     if not images:
-        print("no image was built here\nnext: ebbtide kafka image build VERSION")
+        print("no image was built here\nnext: ebbtide kafka image build RELEASE")
         return ExitCode.AS_PREDICTED
     print_table(
         ("release", "image", "id", "size"),

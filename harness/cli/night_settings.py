@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
-from harness.cli.cluster_options import budget_s_of, split_list
 from harness.cli.command import Args
+from harness.cli.option_values import budget_s_of, split_list
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
@@ -27,11 +27,7 @@ def settings_of(args: Args) -> NightSettings:
 
     Raises `UsageError` with every mistake in them.
     """
-    wrong: list[EbbtideError] = [
-        UsageError("out of range", where=f"--{option}", got=str(got), allowed=f"{least} or more")
-        for option, least in (("times", 1), ("jobs", 1), ("keep", 0))
-        if (got := getattr(args, option)) < least
-    ]
+    wrong: list[EbbtideError] = []
     seconds = _parse_or_note(wrong, "--budget", lambda: budget_s_of(args))
     targets = None if args.kafka is None else _parse_or_note(wrong, "--kafka", lambda: _targets(args.kafka))
     scenarios = _parse_or_note(wrong, "--scenarios", lambda: scenarios_of(args.scenarios))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.record.folder import RecordFolder
-from harness.cli.cluster_options import with_levels
+from harness.cli.option_values import with_levels
 from harness.cli.run_flow import begin_judging, check_runs, hand_over, seed_or_new
 
 if TYPE_CHECKING:

@@ -15,12 +15,21 @@ from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.judging_process import JudgingProcess
 from harness.cli import completing
-from harness.cli.cluster_options import add_jobs_option, jobs_of
 from harness.cli.command import Args, Group
 from harness.cli.night_settings import settings_of
 from harness.cli.nightly_site import SITE
+from harness.cli.option_values import jobs_of
+from harness.cli.options import (
+    add_budget_option,
+    add_jobs_option,
+    add_json_option,
+    add_releases_option,
+    add_rule_option,
+    add_runtime_option,
+    add_times_option,
+)
 from harness.cli.output import print_json
-from harness.cli.rule_files import add_rule_option, rule_paths
+from harness.cli.rule_files import rule_paths
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
@@ -50,19 +59,13 @@ def command() -> Group:
     command.lazy_action(
         "site", "harness.cli.nightly_site", help="write the nights of one or more stores as a static site"
     )
-    command.option(
-        "--budget",
-        default="2h",
-        metavar="TIME",
-        help="how long to start runs, such as 2h or 90m (default 2h); only a run that confirms a shrunk scenario may "
-        "start later",
+    add_budget_option(
+        command, "how long to start runs; only a run that confirms a shrunk scenario may start later", "2h"
     )
-    command.option(
-        "--kafka",
-        metavar="RELEASES",
-        completes=completing.complete_releases,
-        help="releases, comma-separated, each with feature levels if needed "
-        "(4.0.2:eligible.leader.replicas.version=1); default: the releases that each scenario names",
+    add_releases_option(
+        command,
+        "those that each scenario names",
+        ", each with feature levels if needed, such as 4.0.2:eligible.leader.replicas.version=1",
     )
     command.option(
         "--store",
@@ -79,7 +82,7 @@ def command() -> Group:
         help="run only these scenarios, comma-separated: names that `ebbtide scenarios` lists, .toml files, and "
         "folders of .toml files",
     )
-    command.option("--times", type=int, default=1, metavar="N", help="how often to run each scenario (default 1)")
+    add_times_option(command, "how often to run each scenario", 1)
     command.option(
         "--shard",
         metavar="K/N",
@@ -88,28 +91,24 @@ def command() -> Group:
     )
     add_jobs_option(command)
     command.flag("--no-random", help="run only the scenarios, without random schedules")
-    command.option(
-        "--runtime",
-        choices=("auto", "docker", "local"),
-        default="auto",
-        help="where the nodes run, as for `ebbtide run`",
-    )
+    add_runtime_option(command)
     command.option(
         "--keep",
         type=int,
+        least=0,
         default=14,
         metavar="NIGHTS",
-        help="remove records older than this number of nights (default 14), except of contradicted and inconclusive "
+        help="remove records older than this number of nights (default: 14), except of contradicted and inconclusive "
         "runs",
     )
     command.option(
         "--fail-on",
         choices=("inconclusive", "contradicted", "loss"),
         default="inconclusive",
-        help="the mildest outcome that fails the night (default inconclusive). With contradicted, inconclusive runs "
+        help="the mildest outcome that fails the night (default: inconclusive). With contradicted, inconclusive runs "
         "are listed and the exit code is 0. With loss, committed records that a run lost fail it too",
     )
-    command.flag("--json", help="print the night as one JSON object instead of its summary")
+    add_json_option(command)
     add_rule_option(command)
     return command
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command
+from harness.cli.options import add_json_option, add_out_option
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ def command() -> Command:
         completes=completing.complete_folder,
         help="a store of nights, as of `ebbtide nightly --store STORE`",
     )
-    command.option("--out", type=Path, metavar="DIR", help="the folder of the site (default: STORE/site)")
-    command.flag("--json", help="print the first page, the nights and the cells of the site as one JSON object")
+    add_out_option(command, "the folder of the site (default: STORE/site)", "DIR")
+    add_json_option(command)
     return command
 
 

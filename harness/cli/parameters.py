@@ -28,17 +28,16 @@ class _WrongValue(click.BadParameter):
         self.error = error
 
 
-class _Number(click.ParamType[Any]):
-    def __init__(self, kind: type[int] | type[float]) -> None:
-        self.name = "integer" if kind is int else "number"
-        self._kind = kind
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+class _WholeNumber(click.IntRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return self._kind(value)
+            number = int(value)
         except ValueError:
-            what = f"not {'a whole number' if self._kind is int else 'a number'}"
-            raise _WrongValue(UsageError(what, where=name_in_usage(param), got=repr(value))) from None
+            raise _WrongValue(UsageError("not a whole number", where=name_in_usage(param), got=repr(value))) from None
+        if (self.min is not None and number < self.min) or (self.max is not None and number > self.max):
+            allowed = f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
+            raise _WrongValue(UsageError("out of range", where=name_in_usage(param), got=str(number), allowed=allowed))
+        return number
 
 
 class _PathValue(click.ParamType[Path]):
@@ -102,13 +101,15 @@ def name_in_usage(param: click.Parameter | None) -> str:
     return str(param.metavar or param.name) if param is not None else "the value"
 
 
-def value_type(kind: type[Any], choices: Sequence[str]) -> click.ParamType[Any]:
+def value_type(
+    kind: type[Any], choices: Sequence[str], least: int | None = None, most: int | None = None
+) -> click.ParamType[Any]:
     """Return the Click type that parses values of this kind, or one of the choices."""
     if choices:
         return _WordFrom(choices)
     if kind is Path:
         return _PathValue()
-    return click.STRING if kind is str else _Number(kind)
+    return click.STRING if kind is str else _WholeNumber(least, most)
 
 
 def completer_for(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
@@ -13,9 +12,17 @@ from ebbtide.named_files import check_named_file, refuse_existing, write_named_f
 from ebbtide.releases.known_releases import KNOWN
 from ebbtide.streams import print_verbatim
 from harness.cli import completing
-from harness.cli.cluster_options import add_cluster_options, launch_options_of, release_of, split_list, with_features
 from harness.cli.command import Args, Command
-from harness.cli.fail_on import add_fail_on_option
+from harness.cli.option_values import launch_options_of, release_of, split_list, with_features
+from harness.cli.options import (
+    add_fail_on_option,
+    add_feature_option,
+    add_json_option,
+    add_launch_options,
+    add_out_option,
+    add_release_option,
+    add_seed_option,
+)
 from harness.cli.output import print_json
 from harness.cli.run_flow import check_runs, run_and_judge, seed_or_new
 
@@ -35,26 +42,15 @@ def command() -> Command:
         "fault healed. Prints it as a scenario file. The same seed draws the same scenario again.",
         epilog="example: ebbtide random --seed 7 --steps 15 --kafka 4.3.1 --run",
     )
-    command.option("--seed", type=int, help="the seed of all random choices (default: a new one)")
+    add_seed_option(command)
     command.option(
         "--steps",
         type=int,
         metavar="N",
-        help="how many steps to draw (default 12); the first wait and the steps that heal come in addition",
+        help="how many steps to draw (default: 12); the first wait and the steps that heal come in addition",
     )
-    command.option(
-        "--kafka",
-        default=_NEWEST,
-        metavar="RELEASE",
-        completes=completing.complete_release,
-        help=f"the release to draw for (default {_NEWEST})",
-    )
-    command.option(
-        "--feature",
-        repeated=True,
-        metavar="NAME=LEVEL",
-        help="format with this feature level, such as eligible.leader.replicas.version=0; may be repeated",
-    )
+    add_release_option(command, f" to draw for (default: {_NEWEST})", _NEWEST)
+    add_feature_option(command)
     command.option(
         "--without",
         default="",
@@ -62,13 +58,11 @@ def command() -> Command:
         completes=completing.complete_step_kinds,
         help="kinds of step that are not drawn, comma-separated, such as fill-disk",
     )
-    command.option(
-        "--out", type=Path, metavar="FILE.toml", help="write the scenario to this file instead of printing it"
-    )
+    add_out_option(command, "write the scenario to this file instead of printing it")
     add_fail_on_option(command)
     command.flag("--run", help="run the scenario, and judge the run")
-    command.flag("--json", help="print the scenario, and with --run its verdict, as one JSON object")
-    add_cluster_options(command)
+    add_json_option(command)
+    add_launch_options(command)
     return command
 
 

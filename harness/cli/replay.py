@@ -7,15 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
-from ebbtide.errors import ExitCode, UsageError
+from ebbtide.errors import ExitCode
 from ebbtide.record.folder import RecordFolder
 from harness.cli import completing
-from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, launch_options_of, releases_of
 from harness.cli.command import Args, Command
-from harness.cli.fail_on import add_fail_on_option
+from harness.cli.option_values import jobs_of, launch_options_of, releases_of
+from harness.cli.options import (
+    add_fail_on_option,
+    add_jobs_option,
+    add_json_option,
+    add_launch_options,
+    add_releases_option,
+    add_rule_option,
+    add_seed_option,
+    add_times_option,
+)
 from harness.cli.output import print_json
 from harness.cli.progress import judging_note
-from harness.cli.rule_files import add_rule_option
 from harness.cli.run_flow import check_runs, progress_display, report_unfinished_records
 
 if TYPE_CHECKING:
@@ -49,19 +57,14 @@ def command() -> Command:
     command.argument(
         "run", metavar="RUN", type=Path, completes=completing.complete_record, help="a run record, e.g. runs/<run_id>"
     )
-    command.option(
-        "--kafka",
-        metavar="RELEASES",
-        completes=completing.complete_releases,
-        help="releases, comma-separated (default: the record's own)",
-    )
-    command.option("--times", type=int, default=1, metavar="N", help="replays on each release (default: 1)")
-    command.option("--seed", type=int, help="draw other broker ids from this seed; nothing else changes")
+    add_releases_option(command, "the record's own")
+    add_times_option(command, "replays on each release", 1)
+    add_seed_option(command, "the seed of other broker ids; nothing else changes (default: the record's ids)")
     add_fail_on_option(command)
     add_rule_option(command)
-    command.flag("--json", help="print one JSON object instead of text")
+    add_json_option(command)
     add_jobs_option(command)
-    add_cluster_options(command)
+    add_launch_options(command)
     return command
 
 
@@ -88,8 +91,6 @@ def run(args: Args) -> ExitCode:
         with_recorded_power_loss,
     )
 
-    if args.times < 1:
-        raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
     jobs = jobs_of(args)
     original = _load_recorded_run(args.run)
     releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)

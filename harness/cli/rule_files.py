@@ -1,4 +1,4 @@
-"""The option --rule, which judges records with rules of the user, too."""
+"""The values of --rule, which judges records with rules of the user, too."""
 
 from __future__ import annotations
 
@@ -10,21 +10,8 @@ from pathlib import Path
 
 from ebbtide.record.folder import RecordFolder
 from ebbtide.untrusted.files import path_from
-from harness.cli import completing
-from harness.cli.command import Command, Group
 
 _paths: tuple[Path, ...] = ()
-
-
-def add_rule_option(command: Command | Group) -> None:
-    """Declare --rule."""
-    command.option(
-        "--rule",
-        repeated=True,
-        metavar="FILE",
-        completes=completing.complete_file,
-        help="judge with the clause in this Python file, too (repeatable; see docs/own-rules.md). The file runs as you",
-    )
 
 
 @contextmanager

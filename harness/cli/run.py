@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
-from harness.cli.cluster_options import (
-    add_cluster_options,
-    add_jobs_option,
-    jobs_of,
-    launch_options_of,
-    releases_of,
-    with_features,
-    with_upgrade,
-)
 from harness.cli.command import Args, Command
-from harness.cli.fail_on import add_fail_on_option
 from harness.cli.mistakes import is_release, releases_together
-from harness.cli.rule_files import add_rule_option
+from harness.cli.option_values import jobs_of, launch_options_of, releases_of, with_features, with_upgrade
+from harness.cli.options import (
+    add_cluster_name_option,
+    add_fail_on_option,
+    add_feature_option,
+    add_jobs_option,
+    add_json_option,
+    add_launch_options,
+    add_releases_option,
+    add_rule_option,
+    add_seed_option,
+)
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
 if TYPE_CHECKING:
@@ -45,29 +46,18 @@ def command() -> Command:
         completes=completing.complete_scenario_or_file,
         help="a name from `ebbtide scenarios`, a .toml file, or a folder of .toml files; all of them run",
     )
-    command.option(
-        "--kafka",
-        metavar="RELEASES",
-        completes=completing.complete_releases,
-        help="releases, comma-separated (default: the scenario's own)",
-    )
-    command.option(
-        "--feature",
-        repeated=True,
-        metavar="NAME=LEVEL",
-        help="format with this feature level instead of the scenario's or the release's default, such as "
-        "eligible.leader.replicas.version=1 on 4.0; may be repeated",
-    )
+    add_releases_option(command, "the scenario's own")
+    add_feature_option(command)
     command.option(
         "--upgrade",
         metavar="FROM:TO",
         help="form the cluster on release FROM, move it to TO node by node, then run the scenario on TO. Feature "
         "levels stay those of FROM, as after an upgrade that nobody finalised",
     )
-    command.option("--seed", type=int, help="the seed of all random choices (default: a new one)")
+    add_seed_option(command)
     add_fail_on_option(command)
     add_rule_option(command)
-    command.flag("--json", help="print each verdict.json as one line; progress goes to stderr")
+    add_json_option(command)
     command.flag(
         "--no-judge",
         help="only record the runs; `ebbtide analyze` judges them. The exit code is then 2, as nothing is known yet",
@@ -82,9 +72,9 @@ def command() -> Command:
         help="also read the final log with Spark's own Kafka connector, and compare (property witness-agrees). The run "
         "is inconclusive if this second reader fails",
     )
-    command.option("--name", metavar="NAME", help="the name of the cluster that is kept (default: cluster-1, ...)")
+    add_cluster_name_option(command)
     add_jobs_option(command)
-    add_cluster_options(command)
+    add_launch_options(command)
     return command
 
 

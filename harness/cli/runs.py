@@ -12,8 +12,8 @@ from ebbtide.errors import ExitCode
 from ebbtide.folders import walk
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Outcome, PredictionKind, Verdict
-from harness.cli.cluster_options import add_runs_option
 from harness.cli.command import Args, Group
+from harness.cli.options import add_json_option, add_runs_option
 from harness.cli.output import print_json, print_table
 
 _BLOCK_BYTES = 512
@@ -31,7 +31,7 @@ def command() -> Group:
     )
     command.lazy_action("compare", "harness.cli.runs_compare", help="put runs on one time axis, and say what differs")
     add_runs_option(command)
-    command.flag("--json", help="print one JSON object for each record, one a line")
+    add_json_option(command)
     return command
 
 

@@ -16,6 +16,7 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.shown_text import shown_path
 from harness.cli import completing
 from harness.cli.command import Args, Command
+from harness.cli.options import add_json_option, add_out_option
 from harness.cli.output import print_json
 from harness.cli.run_arguments import without_files_beside
 
@@ -43,13 +44,12 @@ def command() -> Command:
         completes=completing.complete_record,
         help="run records, two or more",
     )
-    command.option(
-        "--out",
-        type=Path,
-        metavar="FILE.html",
-        help="the page, which replaces an older one (default: compare-RUN-with-RUN.html beside the last record)",
+    add_out_option(
+        command,
+        "the page, which replaces an older one (default: compare-RUN-with-RUN.html beside the last record)",
+        "FILE.html",
     )
-    command.flag("--json", help="print the page's path, and what differs, as one JSON object")
+    add_json_option(command)
     return command
 
 

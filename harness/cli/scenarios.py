@@ -13,6 +13,7 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.streams import print_verbatim
 from harness.cli import completing
 from harness.cli.command import Args, Group
+from harness.cli.options import add_json_option
 from harness.cli.output import print_json
 
 _START = "ebbtide run last-replica-standing --kafka 3.9.1,4.3.1"
@@ -28,7 +29,7 @@ def command() -> Group:
         hint=_hint_on_scenario,
         runs_bare=True,
     )
-    group.flag("--json", help="print one JSON object for each scenario, one a line")
+    add_json_option(group)
     show = group.action("show", help="print the file of one scenario, which you may copy and change")
     show.argument("name", metavar="NAME", help="the scenario to print", completes=completing.complete_scenario)
     group.lazy_action("check", "harness.cli.scenarios_check", help="check scenario files without running them")

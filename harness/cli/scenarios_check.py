@@ -11,6 +11,7 @@ import msgspec
 from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
 from ebbtide.plurals import plural
 from harness.cli.command import Args, Command
+from harness.cli.options import add_json_option
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def command() -> Command:
         type=Path,
         help="a scenario file or a workload (.toml), or a name from `ebbtide scenarios`",
     )
-    command.flag("--json", help="print one JSON object for each file, one a line")
+    add_json_option(command)
     return command
 
 

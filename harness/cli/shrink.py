@@ -10,16 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
-from ebbtide.errors import ExitCode, UsageError
+from ebbtide.errors import ExitCode
 from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
 from ebbtide.plurals import plural
 from ebbtide.signals import is_interrupt
 from harness.cli import completing
-from harness.cli.cluster_options import add_cluster_options, add_jobs_option, budget_s_of, jobs_of, launch_options_of
 from harness.cli.command import Args, Command
+from harness.cli.option_values import budget_s_of, jobs_of, launch_options_of
+from harness.cli.options import (
+    add_budget_option,
+    add_jobs_option,
+    add_json_option,
+    add_launch_options,
+    add_out_option,
+    add_rule_option,
+    add_times_option,
+)
 from harness.cli.output import print_json
 from harness.cli.progress import judging_note
-from harness.cli.rule_files import add_rule_option
 from harness.cli.run_flow import check_runs, progress_display
 
 if TYPE_CHECKING:
@@ -40,30 +48,21 @@ def command() -> Command:
     command.argument(
         "run", metavar="RUN", type=Path, completes=completing.complete_record, help="a run record, e.g. runs/<run_id>"
     )
-    command.option(
-        "--budget",
-        default="30m",
-        metavar="TIME",
-        help="the time in which the command ends, such as 2h, 90m or 30s (default: 30m), if runs take as long as those "
-        "before them. At least one run confirms the result",
+    add_budget_option(
+        command,
+        "the time in which the command ends, if runs take as long as those before them; at least one run confirms the "
+        "result",
+        "30m",
     )
-    command.option(
-        "--out",
-        type=Path,
-        metavar="FILE.toml",
-        help="the file to write (default: <scenario>-shrunk.toml); an earlier result of the same run is replaced",
+    add_out_option(
+        command,
+        "the file to write (default: <scenario>-shrunk.toml); an earlier result of the same run is replaced",
     )
-    command.option(
-        "--times",
-        type=int,
-        default=3,
-        metavar="N",
-        help="how often to run the result, to measure its rate (default: 3)",
-    )
+    add_times_option(command, "how often to run the result, to measure its rate", 3)
     command.flag("--keep-all", help="keep every anomaly by every cause (default: only the gravest)")
-    command.flag("--json", help="print one JSON object instead of text")
+    add_json_option(command)
     add_jobs_option(command)
-    add_cluster_options(command)
+    add_launch_options(command)
     add_rule_option(command)
     return command
 
@@ -90,8 +89,6 @@ def run(args: Args) -> ExitCode:
     from harness.shrink.shrinking import shrink
 
     seconds = budget_s_of(args)
-    if args.times < 1:
-        raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
     jobs = jobs_of(args)
     recorded = _load_recorded_run(args.run)
     out = _out_file(args, recorded.scenario.name)

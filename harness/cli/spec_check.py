@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode
 from ebbtide.named_files import check_named_file
 from ebbtide.plurals import plural
 from harness.cli.command import Args, Command
+from harness.cli.options import add_html_option, add_json_option
 from harness.cli.output import print_json
 from harness.cli.spec_options import BOUNDS_HELP, add_search_options, answer_to, bounds_of
 
@@ -28,8 +28,8 @@ def command() -> Command:
         epilog=BOUNDS_HELP,
     )
     add_search_options(command)
-    command.option("--html", type=Path, metavar="FILE.html", help="also draw a counterexample as a page, step by step")
-    command.flag("--json", help="print the result as one JSON object")
+    add_html_option(command, "a counterexample")
+    add_json_option(command)
     return command
 
 

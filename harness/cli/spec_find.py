@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 from functools import partial
-from pathlib import Path
 
 from ebbtide.errors import COMMAND_LINE, ExitCode, Problems, UsageError
 from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
 from ebbtide.plurals import plural
 from ebbtide.releases.known_releases import parse_version
-from harness.cli import completing
-from harness.cli.cluster_options import split_list
 from harness.cli.command import Args, Command
+from harness.cli.option_values import split_list
+from harness.cli.options import add_json_option, add_out_option, add_releases_option
 from harness.cli.output import print_json
 from harness.cli.spec_options import BOUNDS_HELP, add_search_options, answer_to, bounds_of
 
@@ -26,15 +25,9 @@ def command() -> Command:
         epilog=BOUNDS_HELP,
     )
     add_search_options(command)
-    command.option("--out", type=Path, needed=True, metavar="FILE.toml", help="the scenario file to write")
-    command.option(
-        "--kafka",
-        default="",
-        metavar="VERSION,...",
-        completes=completing.complete_releases,
-        help="releases on which the scenario runs by default",
-    )
-    command.flag("--json", help="print the file and its predictions as one JSON object")
+    add_out_option(command, "the scenario file to write", needed=True)
+    add_releases_option(command, "that of the variant", ", on which the scenario runs by default")
+    add_json_option(command)
     return command
 
 

@@ -12,8 +12,9 @@ import msgspec
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
 from ebbtide.suggestions import allowed_words, did_you_mean
-from harness.cli.cluster_options import duration_s_of, split_list
 from harness.cli.command import Args, Command
+from harness.cli.option_values import duration_s_of, split_list
+from harness.cli.options import add_budget_option
 
 if TYPE_CHECKING:
     from analysis.spec.explore.question import Answer
@@ -66,9 +67,13 @@ def add_search_options(command: Command) -> None:
         "--property", default="committed", metavar="NAME", help="the property that must hold (default: committed)"
     )
     command.option(
-        "--max-states", type=int, metavar="N", help="the most distinct states (default: as many as fit into memory)"
+        "--max-states",
+        type=int,
+        least=1,
+        metavar="N",
+        help="the most distinct states (default: as many as fit into memory)",
     )
-    command.option("--budget", metavar="TIME", help="the longest time to search, such as 10m (default: no limit)")
+    add_budget_option(command, "the longest time to search", None)
 
 
 def bounds_of(args: Args) -> Bounds:
@@ -120,8 +125,6 @@ def answer_to(args: Args, wanted: Callable[[Trace], bool] | None = None) -> Answ
     """Search as typed; `wanted` may reject counterexamples."""
     from analysis.spec.explore.question import ask, property_named, variant_named
 
-    if args.max_states is not None and args.max_states <= 0:
-        raise UsageError("out of range", where="--max-states", got=str(args.max_states), allowed="1 or more")
     return ask(
         variant_named(args.variant),
         bounds_of(args),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ebbtide.errors import ExitCode
 from ebbtide.streams import print_verbatim
 from harness.cli.command import Args, Command
+from harness.cli.options import add_json_option
 from harness.cli.output import print_json
 
 
@@ -18,7 +19,7 @@ def command() -> Command:
     command.argument(
         "event", needed=False, metavar="EVENT", help="only this event and the rules that it calls, such as fence"
     )
-    command.flag("--json", help="print the rules as one JSON object")
+    add_json_option(command)
     return command
 
 

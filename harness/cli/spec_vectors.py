@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from ebbtide.errors import ExitCode, UsageError
-from harness.cli import completing
 from harness.cli.command import Args, Command
+from harness.cli.options import add_json_option, add_release_option
 from harness.cli.output import print_json, print_table
 
 
@@ -18,13 +18,8 @@ def command() -> Command:
         "difference. Exit code 0: no difference, 1: at least one, 4: the file is malformed."
     )
     command.argument("file", type=Path, metavar="FILE.jsonl", help="the file with one vector a line")
-    command.option(
-        "--kafka",
-        metavar="VERSION",
-        completes=completing.complete_release,
-        help="compare only this release, such as 4.3.1",
-    )
-    command.flag("--json", help="print the comparison as one JSON object")
+    add_release_option(command, " to compare, such as 4.3.1 (default: all)")
+    add_json_option(command)
     return command
 
 

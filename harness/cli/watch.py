@@ -8,9 +8,15 @@ from pathlib import Path
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.folder import RecordFolder
 from harness.cli import completing
-from harness.cli.cluster_options import add_runs_option, addresses_of, duration_s_of
 from harness.cli.command import Args, Command
-from harness.cli.fail_on import add_fail_on_option
+from harness.cli.option_values import addresses_of, duration_s_of
+from harness.cli.options import (
+    add_connection_options,
+    add_fail_on_option,
+    add_json_option,
+    add_release_option,
+    add_runs_option,
+)
 
 _EPILOG = """examples:
   ebbtide watch --for 30m \\
@@ -43,26 +49,17 @@ def command() -> Command:
         "partition, 20 records a second with acks=all). `mark TEXT` notes what you do in the watch that goes on, and "
         "`end` ends it",
     )
-    command.option("--bootstrap", metavar="HOST:PORT,...", help="the client listeners of one or several brokers")
+    add_connection_options(command)
     command.option(
         "--controllers",
         metavar="HOST:PORT,...",
         help="the listeners of the controllers; without them the metadata log is not read, and causes stay unknown",
     )
-    command.option(
-        "--command-config",
-        type=Path,
-        metavar="FILE",
-        completes=completing.complete_file,
-        help="the client properties for TLS and SASL, as Kafka's own tools take them",
-    )
     command.option("--for", dest="duration", metavar="TIME", help="how long to watch: 90s, 30m, 2h")
-    command.option(
-        "--kafka",
-        metavar="RELEASE",
-        completes=completing.complete_release,
-        help="the release of the cluster. By default the brokers show the minor release; the judge assumes its newest "
-        "patch, and every text says that the patch is not known",
+    add_release_option(
+        command,
+        " of the cluster. By default the brokers show the minor release; the judge assumes its newest patch, and every "
+        "text says that the patch is not known",
     )
     add_runs_option(command)
     command.option(
@@ -77,7 +74,7 @@ def command() -> Command:
         "their own times. - reads stdin",
     )
     add_fail_on_option(command, default="loss")
-    command.flag("--json", help="print the verdict as JSON")
+    add_json_option(command)
     return command
 
 

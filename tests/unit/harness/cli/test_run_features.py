@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from harness.cli.cluster_options import with_features
 
 from ebbtide.errors import ExitCode, Problems, UsageError
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import text_of
-from harness.cli.cluster_options import with_features
 from harness.cli.main import main
 
 ELR = "eligible.leader.replicas.version"

@@ -1,21 +1,16 @@
-"""The options that verbs share.
-
-They name clusters, releases, budgets, jobs and feature levels.
-"""
+"""The values of the options that verbs share: clusters, releases, budgets, jobs and feature levels."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.releases.known_releases import parse_version
-from harness.cli import completing
-from harness.cli.command import Args, Command, Group
+from harness.cli.command import Args
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
@@ -27,69 +22,6 @@ BUDGET_S_MAX = 1000 * 3600.0
 _SHOWN_MAX = 40
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _PORT_MAX = 65_535
-
-
-def add_runs_option(command: Command | Group) -> None:
-    """Declare --runs, of every verb that leaves a run record."""
-    command.option(
-        "--runs",
-        type=Path,
-        default=Path("runs"),
-        metavar="DIR",
-        completes=completing.complete_folder,
-        help="the folder for run records (default: ./runs)",
-    )
-
-
-def add_cluster_options(command: Command) -> None:
-    """Declare the options of every verb that runs scenarios on clusters."""
-    add_runs_option(command)
-    command.option(
-        "--runtime",
-        choices=("auto", "docker", "local"),
-        default="auto",
-        help="where the nodes run: docker (containers) or local (processes of this host). auto, the default, means "
-        "docker if a Docker daemon answers and has or can build an image of the release",
-    )
-    command.option("--image", metavar="REF", help="the Docker image to use, such as apache/kafka:3.9.1")
-    command.option(
-        "--power-loss",
-        choices=("auto", "fs-shutdown", "truncate"),
-        default="auto",
-        help="what a power loss does: fs-shutdown loses everything that was not fsynced; truncate cuts logs back to "
-        "their recovery points, the worst case. auto, the default, means fs-shutdown if the host supports it",
-    )
-    command.flag(
-        "--keep-write-back",
-        help="let the kernel write dirty pages back during the run; a power loss may then lose nothing",
-    )
-
-
-_WHICH_CLUSTER = "the cluster to use, if several are running"
-
-
-def add_cluster_option_of_group(group: Group) -> None:
-    """Declare --cluster of a group, so that it may also come before the subcommand."""
-    group.option(
-        "--cluster",
-        dest=f"cluster_before_{group.dest}",
-        metavar="NAME",
-        help=_WHICH_CLUSTER,
-        completes=completing.complete_cluster,
-    )
-
-
-def add_cluster_option(command: Command, help: str = _WHICH_CLUSTER, *, by_position: bool = False) -> None:
-    """Declare --cluster of a command; with `by_position` the name alone is enough."""
-    command.option("--cluster", metavar="NAME", help=help, completes=completing.complete_cluster)
-    if by_position:
-        command.argument(
-            "cluster_alone",
-            needed=False,
-            metavar="NAME",
-            help="the same as --cluster NAME",
-            completes=completing.complete_cluster,
-        )
 
 
 def named_cluster(args: Args) -> str | None:
@@ -106,27 +38,14 @@ def named_cluster(args: Args) -> str | None:
     return names[0] if names else None
 
 
-def add_jobs_option(command: Command | Group) -> None:
-    """Declare --jobs."""
-    command.option(
-        "--jobs",
-        type=int,
-        default=1,
-        metavar="N",
-        help="how many runs go on at once, each on its own cluster (default 1); two CPU cores are enough for two",
-    )
-
-
 def jobs_of(args: Args) -> int:
     """Return --jobs.
 
-    Raises `UsageError`, or `HarnessError` if memory is too small for these clusters.
+    Raises `HarnessError` if memory is too small for these clusters.
     """
     from cluster.doctor import require_memory
 
     jobs: int = args.jobs
-    if jobs < 1:
-        raise UsageError("out of range", where="--jobs", got=str(jobs), allowed="1 or more")
     if jobs > 1:
         require_memory(jobs)
     return jobs
@@ -171,7 +90,7 @@ def _is_address(text: str) -> bool:
 
 
 def launch_options_of(args: Args) -> LaunchOptions:
-    """Return the options of `add_cluster_options` as typed."""
+    """Return the options of `add_launch_options` as typed."""
     from harness.runner.launch import LaunchOptions
 
     return LaunchOptions(

@@ -1,0 +1,188 @@
+"""The options that several verbs have: each is declared once, so that it reads the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ebbtide.record.outcomes import FailOn
+from harness.cli import completing
+from harness.cli.command import CommandBase, Group
+
+_WHICH_CLUSTER = "the cluster to use, if several are running"
+
+
+def add_json_option(command: CommandBase) -> None:
+    """Declare --json."""
+    command.flag("--json", help="print JSON instead of text (docs/json.md); progress goes to stderr")
+
+
+def add_runs_option(command: CommandBase) -> None:
+    """Declare --runs, of every verb that leaves a run record."""
+    command.option(
+        "--runs",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+        completes=completing.complete_folder,
+        help="the folder for run records (default: ./runs)",
+    )
+
+
+def add_releases_option(command: CommandBase, default: str, more: str = "") -> None:
+    """Declare --kafka of a verb that takes several releases; `default` says which it takes without the option."""
+    command.option(
+        "--kafka",
+        metavar="RELEASES",
+        completes=completing.complete_releases,
+        help=f"releases, separated by commas{more} (default: {default})",
+    )
+
+
+def add_release_option(command: CommandBase, says: str, default: str | None = None) -> None:
+    """Declare --kafka of a verb that takes one release."""
+    command.option(
+        "--kafka", default=default, metavar="RELEASE", completes=completing.complete_release, help=f"the release{says}"
+    )
+
+
+def add_feature_option(command: CommandBase) -> None:
+    """Declare --feature."""
+    command.option(
+        "--feature",
+        repeated=True,
+        metavar="NAME=LEVEL",
+        help="format with this feature level instead of the scenario's or the release's default, such as "
+        "eligible.leader.replicas.version=1 on 4.0 (repeatable)",
+    )
+
+
+def add_seed_option(command: CommandBase, says: str = "the seed of all random choices (default: a new one)") -> None:
+    """Declare --seed."""
+    command.option("--seed", type=int, metavar="N", help=says)
+
+
+def add_cluster_name_option(command: CommandBase) -> None:
+    """Declare --name, of a verb that may leave a cluster running."""
+    command.option("--name", metavar="NAME", help="the name of the cluster (default: cluster-1, cluster-2, ...)")
+
+
+def add_budget_option(command: CommandBase, says: str, default: str | None) -> None:
+    """Declare --budget; `says` is what may happen in this time."""
+    shown = "no limit" if default is None else default
+    command.option(
+        "--budget", default=default, metavar="TIME", help=f"{says} (such as 2h, 90m or 30s; default: {shown})"
+    )
+
+
+def add_times_option(command: CommandBase, says: str, default: int) -> None:
+    """Declare --times."""
+    command.option("--times", type=int, least=1, default=default, metavar="N", help=f"{says} (default: {default})")
+
+
+def add_out_option(command: CommandBase, says: str, kind: str = "FILE.toml", *, needed: bool = False) -> None:
+    """Declare --out, the file or folder that a command writes."""
+    command.option("--out", type=Path, needed=needed, metavar=kind, help=says)
+
+
+def add_html_option(command: CommandBase, what: str) -> None:
+    """Declare --html of a command that may also write a page."""
+    command.option("--html", type=Path, metavar="FILE.html", help=f"also write {what} as a page")
+
+
+def add_connection_options(command: CommandBase) -> None:
+    """Declare how to reach a cluster that Ebbtide did not start."""
+    command.option("--bootstrap", metavar="HOST:PORT,...", help="the client listeners of one or several brokers")
+    command.option(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        completes=completing.complete_file,
+        help="client properties for TLS and SASL, as Kafka's own tools take them",
+    )
+
+
+def add_runtime_option(command: CommandBase) -> None:
+    """Declare --runtime."""
+    command.option(
+        "--runtime",
+        choices=("auto", "docker", "local"),
+        default="auto",
+        help="where the nodes run: docker (containers) or local (processes of this host). auto, the default, means "
+        "docker if a Docker daemon answers and has or can build an image of the release",
+    )
+
+
+def add_launch_options(command: CommandBase) -> None:
+    """Declare the options of every verb that runs scenarios on clusters."""
+    add_runs_option(command)
+    add_runtime_option(command)
+    command.option("--image", metavar="REF", help="the Docker image to use, such as apache/kafka:3.9.1")
+    command.option(
+        "--power-loss",
+        choices=("auto", "fs-shutdown", "truncate"),
+        default="auto",
+        help="what a power loss does: fs-shutdown loses everything that was not fsynced; truncate cuts logs back to "
+        "their recovery points, the worst case. auto, the default, means fs-shutdown if the host supports it",
+    )
+    command.flag(
+        "--keep-write-back",
+        help="let the kernel write dirty pages back during the run; a power loss may then lose nothing",
+    )
+
+
+def add_cluster_option_of_group(group: Group) -> None:
+    """Declare --cluster of a group, so that it may also come before the subcommand."""
+    group.option(
+        "--cluster",
+        dest=f"cluster_before_{group.dest}",
+        metavar="NAME",
+        help=_WHICH_CLUSTER,
+        completes=completing.complete_cluster,
+    )
+
+
+def add_cluster_option(command: CommandBase, *, by_position: bool = False) -> None:
+    """Declare --cluster of a command; with `by_position` the name alone is enough."""
+    command.option("--cluster", metavar="NAME", help=_WHICH_CLUSTER, completes=completing.complete_cluster)
+    if by_position:
+        command.argument(
+            "cluster_alone",
+            needed=False,
+            metavar="NAME",
+            help="the same as --cluster NAME",
+            completes=completing.complete_cluster,
+        )
+
+
+def add_jobs_option(command: CommandBase) -> None:
+    """Declare --jobs."""
+    command.option(
+        "--jobs",
+        type=int,
+        least=1,
+        default=1,
+        metavar="N",
+        help="how many runs go on at once, each on its own cluster (default: 1); two CPU cores are enough for two",
+    )
+
+
+def add_fail_on_option(command: CommandBase, default: FailOn = "outcome") -> None:
+    """Declare --fail-on, which lets a lost record fail a command that its outcome alone would let pass."""
+    command.option(
+        "--fail-on",
+        choices=("outcome", "loss"),
+        default=default,
+        help=f"what fails the command (default: {default}). `loss`: exit code 1 also if a run loses committed records "
+        "as predicted, or without a prediction; `outcome`: the outcome alone decides",
+    )
+
+
+def add_rule_option(command: CommandBase) -> None:
+    """Declare --rule."""
+    command.option(
+        "--rule",
+        repeated=True,
+        metavar="FILE",
+        completes=completing.complete_file,
+        help="judge with the clause in this Python file, too (repeatable; see docs/own-rules.md). The file runs as you",
+    )

@@ -1,0 +1,73 @@
+"""An option reads the same in every verb that has it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from ebbtide.errors import ExitCode
+from harness.cli.main import main, root_command
+
+MOST = 64
+"""Options of the whole command, without those of the kinds of faults: a user cannot know more."""
+METAVARS = {
+    "--controllers": {"N", "HOST:PORT,..."},
+    "--kafka": {"RELEASE", "RELEASES"},
+    "--out": {"FILE.toml", "FILE.html", "DIR"},
+}
+"""Options whose values differ by the verb: how many there are or where they are, one or several, what is written."""
+SAYS_WHAT_IT_DOES_HERE = {
+    *("--budget", "--controllers", "--fail-on", "--html", "--kafka", "--keep-cluster", "--out", "--seed", "--times"),
+}
+"""Options whose help has to say what the verb does with the value."""
+ONLY_PROGRAMS = {("analyze", "--many"), ("cluster up", "--tied")}
+
+
+def options() -> Iterator[tuple[str, click.Option]]:
+    """Every option of the command, with the words that name its verb."""
+    for path, command in _commands(root_command(), ()):
+        if path[:2] != ("cluster", "fault") or len(path) == 2:
+            yield from ((" ".join(path), one) for one in command.params if isinstance(one, click.Option))
+
+
+def _commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        with click.Context(command) as ctx:
+            for name in command.list_commands(ctx):
+                below = command.get_command(ctx, name)
+                assert below is not None
+                yield from _commands(below, (*path, name))
+
+
+def test_an_option_has_the_same_metavar_in_every_verb() -> None:
+    found = defaultdict(set)
+    for _, option in options():
+        found[option.opts[-1]].add(option.metavar)
+    assert {name: metavars for name, metavars in found.items() if len(metavars) > 1} == METAVARS
+
+
+def test_an_option_has_the_same_help_in_every_verb() -> None:
+    found = defaultdict(set)
+    for _, option in options():
+        found[option.opts[-1]].add(option.help)
+    assert {name for name, helps in found.items() if len(helps) > 1} == SAYS_WHAT_IT_DOES_HERE
+
+
+def test_a_default_is_shown_in_one_form() -> None:
+    assert [f"{verb} {one.opts}" for verb, one in options() if re.search(r"\(default (?!:)", one.help or "")] == []
+
+
+def test_the_command_has_no_more_options_than_a_user_can_know() -> None:
+    assert len({one.opts[-1] for _, one in options() if not one.hidden}) <= MOST
+
+
+def test_options_that_only_programs_pass_are_not_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert {(verb, one.opts[-1]) for verb, one in options() if one.hidden} == ONLY_PROGRAMS
+    for verb, option in ONLY_PROGRAMS:
+        assert main([*verb.split(), "--help"]) == ExitCode.AS_PREDICTED
+        assert option not in capsys.readouterr().out
