@@ -73,7 +73,7 @@ class CommandBase(click.Command):
         *,
         help: str,
         dest: str | None = None,
-        type: type[str] | type[int] | type[Path] = str,
+        type: type[str] | type[int] | type[Path] | click.ParamType[Any] = str,
         choices: Sequence[str] = (),
         default: Any = None,
         metavar: str | None = None,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
 from harness.cli.command import Args
-from harness.cli.option_values import budget_s_of, split_list
+from harness.cli.option_values import split_list
+from harness.cli.parameters import duration_s_of
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
@@ -28,16 +29,15 @@ def settings_of(args: Args) -> NightSettings:
     Raises `UsageError` with every mistake in them.
     """
     wrong: list[EbbtideError] = []
-    seconds = _parse_or_note(wrong, "--budget", lambda: budget_s_of(args))
     targets = None if args.kafka is None else _parse_or_note(wrong, "--kafka", lambda: _targets(args.kafka))
     scenarios = _parse_or_note(wrong, "--scenarios", lambda: scenarios_of(args.scenarios))
     _parse_or_note(wrong, "--store", lambda: _check_store(args.store))
     shard = None if args.shard is None else _parse_or_note(wrong, "--shard", lambda: _shard(args.shard))
-    if seconds is None or scenarios is None or wrong:
+    if scenarios is None or wrong:
         raise wrong[0] if len(wrong) == 1 else Problems(COMMAND_LINE, wrong)
     if args.no_random:
         _check_has_jobs(args, targets, scenarios, shard)
-    return seconds, targets, scenarios, shard
+    return duration_s_of("--budget", args.budget), targets, scenarios, shard
 
 
 def _check_store(store: Path) -> None:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from harness.runner.launch import LaunchOptions
 
 
-BUDGET_S_MAX = 1000 * 3600.0
-"""Six weeks: a longer budget is a mistake, and its end may be a time that no clock has."""
 _SHOWN_MAX = 40
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _PORT_MAX = 65_535
@@ -49,24 +47,6 @@ def jobs_of(args: Args) -> int:
     if jobs > 1:
         require_memory(jobs)
     return jobs
-
-
-def budget_s_of(args: Args) -> float:
-    """Return --budget (2h, 90m, 30s) in seconds. Raises `UsageError`."""
-    return duration_s_of("--budget", args.budget, what="time budget")
-
-
-def duration_s_of(flag: str, text: str, *, what: str = "time") -> float:
-    """Return a time (2h, 90m, 30s) in seconds. Raises `UsageError` that names the option."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", text.strip())
-    if match is None or float(match[1]) == 0:
-        allowed = "a number with its unit: 2h, 90m, 30s"
-        raise UsageError(f"not a {what}", where=flag, got=repr(text), allowed=allowed)
-    duration_s = float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
-    if duration_s > BUDGET_S_MAX:
-        got, allowed = repr(text[:_SHOWN_MAX]), f"up to {BUDGET_S_MAX / 3600:.0f}h"
-        raise UsageError(f"the {what} is too long", where=flag, got=got, allowed=allowed)
-    return duration_s
 
 
 def addresses_of(flag: str, text: str) -> tuple[str, ...]:

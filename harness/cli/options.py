@@ -7,6 +7,7 @@ from pathlib import Path
 from ebbtide.record.outcomes import FailOn
 from harness.cli import completing
 from harness.cli.command import CommandBase, Group
+from harness.cli.parameters import Duration
 
 _WHICH_CLUSTER = "the cluster to use, if several are running"
 
@@ -70,7 +71,11 @@ def add_budget_option(command: CommandBase, says: str, default: str | None) -> N
     """Declare --budget; `says` is what may happen in this time."""
     shown = "no limit" if default is None else default
     command.option(
-        "--budget", default=default, metavar="TIME", help=f"{says} (such as 2h, 90m or 30s; default: {shown})"
+        "--budget",
+        type=Duration(),
+        default=default,
+        metavar="TIME",
+        help=f"{says} (such as 2h, 90m or 30s; default: {shown})",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
     Completer = Callable[[str], list[CompletionItem[str]]]
     """Returns the completions of a word."""
+
+
+BUDGET_S_MAX = 1000 * 3600.0
+"""Six weeks: a longer budget is a mistake, and its end may be a time that no clock has."""
+_SHOWN_MAX = 40
 
 
 class _WrongValue(click.BadParameter):
@@ -38,6 +44,20 @@ class _WholeNumber(click.IntRange):
             allowed = f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
             raise _WrongValue(UsageError("out of range", where=name_in_usage(param), got=str(number), allowed=allowed))
         return number
+
+
+class Duration(click.ParamType[str]):
+    """A time with its unit; its value is the text that was typed."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text. Notes a mistake."""
+        try:
+            duration_s_of(name_in_usage(param), str(value))
+        except UsageError as error:
+            raise _WrongValue(error) from None
+        return str(value)
 
 
 class _PathValue(click.ParamType[Path]):
@@ -89,6 +109,19 @@ class Argument(_CollectingParameter, click.Argument):
         return several if self.nargs == -1 else name if self.needed else f"[{name}]"
 
 
+def duration_s_of(flag: str, text: str) -> float:
+    """Return a time (2h, 90m, 30s) in seconds. Raises `UsageError` that names the option."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", text.strip())
+    if match is None or float(match[1]) == 0:
+        allowed = "a number with its unit: 2h, 90m, 30s"
+        raise UsageError("not a time", where=flag, got=repr(text), allowed=allowed)
+    duration_s = float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
+    if duration_s > BUDGET_S_MAX:
+        got, allowed = repr(text[:_SHOWN_MAX]), f"up to {BUDGET_S_MAX / 3600:.0f}h"
+        raise UsageError("the time is too long", where=flag, got=got, allowed=allowed)
+    return duration_s
+
+
 def mistakes_of(ctx: click.Context) -> Mistakes:
     """Return the mistakes that were found so far in this command line."""
     return ctx.ensure_object(Mistakes)
@@ -102,18 +135,20 @@ def name_in_usage(param: click.Parameter | None) -> str:
 
 
 def value_type(
-    kind: type[Any], choices: Sequence[str], least: int | None = None, most: int | None = None
+    kind: type[Any] | click.ParamType[Any], choices: Sequence[str], least: int | None = None, most: int | None = None
 ) -> click.ParamType[Any]:
     """Return the Click type that parses values of this kind, or one of the choices."""
     if choices:
         return _WordFrom(choices)
+    if isinstance(kind, click.ParamType):
+        return kind
     if kind is Path:
         return _PathValue()
     return click.STRING if kind is str else _WholeNumber(least, most)
 
 
 def completer_for(
-    completes: Completer | None, kind: type[Any]
+    completes: Completer | None, kind: type[Any] | click.ParamType[Any]
 ) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem] | list[str]] | None:
     """Adapt `completes` to Click; the shell itself completes paths."""
     if completes is not None:

@@ -16,7 +16,7 @@ from ebbtide.plurals import plural
 from ebbtide.signals import is_interrupt
 from harness.cli import completing
 from harness.cli.command import Args, Command
-from harness.cli.option_values import budget_s_of, jobs_of, launch_options_of
+from harness.cli.option_values import jobs_of, launch_options_of
 from harness.cli.options import (
     add_budget_option,
     add_jobs_option,
@@ -27,6 +27,7 @@ from harness.cli.options import (
     add_times_option,
 )
 from harness.cli.output import print_json
+from harness.cli.parameters import duration_s_of
 from harness.cli.progress import judging_note
 from harness.cli.run_flow import check_runs, progress_display
 
@@ -88,7 +89,7 @@ def run(args: Args) -> ExitCode:
     from harness.shrink.goal import goal_from_record
     from harness.shrink.shrinking import shrink
 
-    seconds = budget_s_of(args)
+    seconds = duration_s_of("--budget", args.budget)
     jobs = jobs_of(args)
     recorded = _load_recorded_run(args.run)
     out = _out_file(args, recorded.scenario.name)

@@ -49,7 +49,7 @@ def run(args: Args) -> ExitCode:
         raise UsageError(
             "no release runs this variant", got=args.variant, next=f"ebbtide spec check --variant {args.variant}"
         )
-    releases = tuple(split_list(args.kafka, "--kafka")) or (release_of(variant),)
+    releases = tuple(split_list(args.kafka or "", "--kafka")) or (release_of(variant),)
     problems = [*put_at("--out", partial(check_name, args.out.stem))]
     for release in releases:
         problems += put_at("--kafka", partial(parse_version, release))

@@ -13,8 +13,9 @@ import msgspec
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
 from ebbtide.suggestions import allowed_words, did_you_mean
 from harness.cli.command import Args, Command
-from harness.cli.option_values import duration_s_of, split_list
+from harness.cli.option_values import split_list
 from harness.cli.options import add_budget_option
+from harness.cli.parameters import duration_s_of
 
 if TYPE_CHECKING:
     from analysis.spec.explore.question import Answer

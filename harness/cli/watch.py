@@ -9,7 +9,7 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.folder import RecordFolder
 from harness.cli import completing
 from harness.cli.command import Args, Command
-from harness.cli.option_values import addresses_of, duration_s_of
+from harness.cli.option_values import addresses_of
 from harness.cli.options import (
     add_connection_options,
     add_fail_on_option,
@@ -17,6 +17,7 @@ from harness.cli.options import (
     add_release_option,
     add_runs_option,
 )
+from harness.cli.parameters import Duration, duration_s_of
 
 _EPILOG = """examples:
   ebbtide watch --for 30m \\
@@ -55,7 +56,7 @@ def command() -> Command:
         metavar="HOST:PORT,...",
         help="the listeners of the controllers; without them the metadata log is not read, and causes stay unknown",
     )
-    command.option("--for", dest="duration", metavar="TIME", help="how long to watch: 90s, 30m, 2h")
+    command.option("--for", type=Duration(), dest="duration", metavar="TIME", help="how long to watch: 90s, 30m, 2h")
     add_release_option(
         command,
         " of the cluster. By default the brokers show the minor release; the judge assumes its newest patch, and every "

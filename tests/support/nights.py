@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterable
 from pathlib import Path
 
 import msgspec
-from harness.cli.cluster_options import with_levels
 
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.record.folder import RecordFolder
@@ -14,6 +13,7 @@ from ebbtide.record.manifest import Manifest, write_manifest
 from ebbtide.record.verdict import Loss, Outcome, Verdict
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.write import SCENARIO, text_of
+from harness.cli.option_values import with_levels
 from harness.nightly.job import Job, ReleaseTarget
 from harness.nightly.night import IsJudging, Night
 from harness.nightly.store import FinishedJob, JobEnd, NightPlan, Store

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from harness.cli.cluster_options import with_features
 
 from ebbtide.errors import ExitCode, Problems, UsageError
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import text_of
 from harness.cli.main import main
+from harness.cli.option_values import with_features
 
 ELR = "eligible.leader.replicas.version"
 
