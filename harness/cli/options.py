@@ -7,7 +7,7 @@ from pathlib import Path
 from ebbtide.record.outcomes import FailOn
 from harness.cli import completing
 from harness.cli.command import CommandBase, Group
-from harness.cli.parameters import Duration
+from harness.cli.parameters import TimeWithUnit
 
 _WHICH_CLUSTER = "the cluster to use, if several are running"
 
@@ -72,7 +72,7 @@ def add_budget_option(command: CommandBase, says: str, default: str | None) -> N
     shown = "no limit" if default is None else default
     command.option(
         "--budget",
-        type=Duration(),
+        type=TimeWithUnit(),
         default=default,
         metavar="TIME",
         help=f"{says} (such as 2h, 90m or 30s; default: {shown})",

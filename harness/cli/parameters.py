@@ -46,7 +46,7 @@ class _WholeNumber(click.IntRange):
         return number
 
 
-class Duration(click.ParamType[str]):
+class TimeWithUnit(click.ParamType[str]):
     """A time with its unit; its value is the text that was typed."""
 
     name = "time"

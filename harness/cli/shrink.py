@@ -51,7 +51,7 @@ def command() -> Command:
     )
     add_budget_option(
         command,
-        "the time in which the command ends, if runs take as long as before; at least one run confirms the result",
+        "the time in which the command ends; at least one run confirms the result",
         "30m",
     )
     add_out_option(

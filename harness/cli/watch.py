@@ -17,7 +17,7 @@ from harness.cli.options import (
     add_release_option,
     add_runs_option,
 )
-from harness.cli.parameters import Duration, duration_s_of
+from harness.cli.parameters import TimeWithUnit, duration_s_of
 
 _EPILOG = """examples:
   ebbtide watch --for 30m \\
@@ -56,7 +56,9 @@ def command() -> Command:
         metavar="HOST:PORT,...",
         help="the listeners of the controllers; without them the metadata log is not read, and causes stay unknown",
     )
-    command.option("--for", type=Duration(), dest="duration", metavar="TIME", help="how long to watch: 90s, 30m, 2h")
+    command.option(
+        "--for", type=TimeWithUnit(), dest="duration", metavar="TIME", help="how long to watch: 90s, 30m, 2h"
+    )
     add_release_option(
         command,
         " of the cluster. By default the brokers show the minor release; the judge assumes its newest patch, and every "
