@@ -20,8 +20,7 @@ import pyarrow as pa
 from analysis.reconcile.work import Work
 from analysis.rows.clients import ConsumerSession
 from analysis.rows.compare import Blocks
-from analysis.rows.question import KindAnswer, KindQuestion, Place, RowType
-from analysis.rows.summed import RunSums
+from analysis.rows.question import KindAnswer, KindQuestion, Place, RowType, RunSums
 from analysis.spark.columns import BLOCK, PARTITION, bit_of, block_of, can_be_hidden
 from analysis.spark.parts import union
 from analysis.spark.sql import DataFrame, F, Window

@@ -6,7 +6,7 @@ a rule, and a loss with it. So a record with such a row is not judged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -186,3 +186,15 @@ def for_each(groups: Sequence[RowGroup], work: Callable[[RowGroup], None]) -> No
         with ThreadPoolExecutor(THREADS, "rows") as pool:
             for _ in pool.map(work_on, groups):
                 pass
+
+
+class BatchReader:
+    """Sums up batches of tables. `reads`: by table, the columns that it needs.
+
+    Each batch is read once for all readers, by several threads.
+    """
+
+    reads: Mapping[str, tuple[str, ...]] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Sum up a batch of a table of `reads`."""

@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analysis.rows.batches import RowGroup, Rows, batches
+from analysis.rows.batches import BatchReader, RowGroup, Rows, batches
 from analysis.rows.buckets import BLOCK_SUM, VALUE_SUM, SumStore
 from analysis.rows.deletions import CLOCK_NS
 from analysis.rows.facts import PollFacts, SendFacts
 from analysis.rows.groups import BITS, Bools, Groups, Ints, added_up, bit_of, hashed, parts_of
-from analysis.rows.question import KindQuestion
 from analysis.rows.runs import RunFiles
 
 ACKS, HIDDEN_ACKS = 0, 1
@@ -57,7 +56,7 @@ class ConsumerSession(NamedTuple):
 class ClientSums:
     """The sums of a run's sends and polls, and the facts of its partitions."""
 
-    def __init__(self, run: RunFiles, folder: Callable[[], Path], asked: Sequence[KindQuestion] = ()) -> None:
+    def __init__(self, run: RunFiles, folder: Callable[[], Path], asked: Sequence[BatchReader] = ()) -> None:
         """`asked`: questions that sum up some columns of these tables, too."""
         self.run = run
         self._asked = {table: [one for one in asked if table in one.reads] for table in ("sends", "polls")}

@@ -9,20 +9,20 @@ A question stands in the module of its kind, or beside it where kinds share it. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
 
-from analysis.rows.batches import Rows
+from analysis.rows.batches import BatchReader
+from analysis.rows.clients import ClientSums
+from analysis.rows.compare import ComparedBlocks, PartitionBlocks, PartitionEnds, places_of
+from analysis.rows.facts import Facts
 from analysis.rows.groups import Ints
 from analysis.rows.runs import RunFiles
-
-if TYPE_CHECKING:
-    from analysis.rows.compare import ComparedBlocks
-    from analysis.rows.summed import RunSums
 
 Place: TypeAlias = tuple[str, int]
 """A topic and a partition."""
@@ -54,25 +54,20 @@ class KindAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_possible or any(map(len, self.offsets.values())) or any(map(len, self.values))
 
 
-class KindQuestion:
+class KindQuestion(BatchReader):
     """A question about one run; a class a question, and an object a run.
 
     - `row_types`: the rows that the rules look at if the answer is yes.
     - `whole_tables`: tables of which they look at all rows then.
-    - `reads`: by table, the columns that `add` needs. Its batches are read once for all questions, by several threads.
     """
 
     row_types: ClassVar[tuple[RowType, ...]] = ()
     whole_tables: ClassVar[tuple[str, ...]] = ()
-    reads: Mapping[str, tuple[str, ...]] = {}
 
     def __init__(self, run: RunFiles, folder: Callable[[], Path]) -> None:
         """`folder` makes the folder for sums that memory has no room for."""
         self.run, self.folder = run, folder
         self.lock = Lock()
-
-    def add(self, rows: Rows) -> None:
-        """Sum up a batch of a table of `reads`."""
 
     def needs_all_blocks(self, summed: RunSums, place: Place) -> bool:
         """Whether `Blocks` of a partition must hold every block of its final read."""
@@ -84,3 +79,56 @@ class KindQuestion:
     def answer(self, summed: RunSums) -> KindAnswer:
         """Return the answer; everything is summed up by then."""
         raise NotImplementedError
+
+
+Q = TypeVar("Q", bound=KindQuestion)
+
+
+class RunSums:
+    """The sums of a run.
+
+    - `facts`, `clients`: the facts, and the sums of sends and polls.
+    - `commits`, `copies`: all rows of these tables; None if there are none.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        clients: ClientSums,
+        commits: pa.Table | None,
+        copies: pa.Table | None,
+        asked: Sequence[KindQuestion],
+    ) -> None:
+        self.facts, self.clients, self.commits, self.copies = facts, clients, commits, copies
+        self.asked = tuple(asked)
+
+    def of(self, question: type[Q]) -> Q:
+        """Return one of the questions."""
+        return next(one for one in self.asked if isinstance(one, question))
+
+    @cached_property
+    def ends(self) -> Mapping[Place, PartitionEnds]:
+        """What is known of each partition."""
+        return places_of(self.facts)
+
+    @cached_property
+    def partitions(self) -> Mapping[Place, PartitionBlocks]:
+        """The compared blocks of each partition with sends or polls."""
+        places = sorted((str(topic), int(str(number))) for topic, number in self.clients.blocks.places())
+        return {place: self._compare(place) for place in places}
+
+    @cached_property
+    def reached(self) -> Mapping[int, int]:
+        """The last offset that stands of each source, by blocks that agree."""
+        found: dict[int, int] = {}
+        for one in self.partitions.values():
+            found |= one.reached
+        return found
+
+    def _compare(self, place: Place) -> PartitionBlocks:
+        def look(blocks: ComparedBlocks) -> None:
+            for question in self.asked:
+                question.look_at(self, place, blocks)
+
+        keeps_all = any(question.needs_all_blocks(self, place) for question in self.asked)
+        return PartitionBlocks(self.clients, *place, self.ends[place], look, keeps_all=keeps_all)

@@ -12,8 +12,7 @@ from analysis.rows.batches import RowGroup, batches, for_each, row_groups
 from analysis.rows.buckets import BLOCK_SUM, SumStore
 from analysis.rows.facts import Facts
 from analysis.rows.groups import BITS, Groups, Ints, hashed
-from analysis.rows.question import KindAnswer, KindQuestion, Place
-from analysis.rows.summed import RunSums
+from analysis.rows.question import KindAnswer, KindQuestion, Place, RunSums
 
 
 class ReplicaSums:

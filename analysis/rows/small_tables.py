@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.rows.batches import RowGroup, Rows, batches, for_each, row_groups
+from analysis.rows.batches import BatchReader, RowGroup, Rows, batches, for_each, row_groups
 from analysis.rows.clients import NO_EPOCH
 from analysis.rows.facts import CheckpointFacts, CommitFacts, CopyFacts, EpochFacts, Peak, ServedFacts
 from analysis.rows.groups import Ints
 from analysis.rows.policies import PolicyFacts
-from analysis.rows.question import KindQuestion
 from analysis.rows.runs import RunFiles
 
 _WATERMARKS = ("topic", "partition", "broker", "leader_epoch", "high_watermark", "source", "asked_ns", "at_ns")
@@ -29,7 +28,7 @@ class ObservedWatermarks:
     `served` and `checkpoints` are facts. The questions `asked` may sum up some columns, too.
     """
 
-    def __init__(self, run: RunFiles, asked: Sequence[KindQuestion]) -> None:
+    def __init__(self, run: RunFiles, asked: Sequence[BatchReader]) -> None:
         self._asked = [one for one in asked if "watermarks" in one.reads]
         self._peaks: dict[tuple[str, int, str, int], Ints] = {}
         self._counts: dict[tuple[str, int, str, int], tuple[int, int]] = {}

@@ -30,10 +30,9 @@ from analysis.rows.facts import (
 )
 from analysis.rows.groups import Ints
 from analysis.rows.policies import PolicyFacts, compacted_topics, default_policy, unsafe_property
-from analysis.rows.question import KindAnswer, KindQuestion, Place
+from analysis.rows.question import KindAnswer, KindQuestion, Place, RunSums
 from analysis.rows.runs import RunFiles
 from analysis.rows.small_tables import ObservedWatermarks, commits_of, copies_of, epochs_of, policies_of
-from analysis.rows.summed import RunSums
 from ebbtide.errors import UsageError
 from ebbtide.logs.segments import TopicPartition
 

@@ -13,9 +13,8 @@ import numpy as np
 from analysis.rows.buckets import Sums
 from analysis.rows.clients import ABORTED, ACKED, FAILED, FINAL, HIDDEN, READ, READ_COMMITTED
 from analysis.rows.groups import Bools, Groups, Ints, bit_count
-from analysis.rows.question import KindAnswer, KindQuestion
+from analysis.rows.question import KindAnswer, KindQuestion, RunSums
 from analysis.rows.replicas import Replicas
-from analysis.rows.summed import RunSums
 
 
 class ValueMasks(NamedTuple):

@@ -20,9 +20,8 @@ import pyarrow as pa
 
 from analysis.rows.batches import RowGroup, Rows, batches, for_each, row_groups
 from analysis.rows.groups import BITS, Bools, Ints
-from analysis.rows.question import KindAnswer, KindQuestion, Place, RowType
+from analysis.rows.question import KindAnswer, KindQuestion, Place, RowType, RunSums
 from analysis.rows.runs import RunFiles
-from analysis.rows.summed import RunSums
 
 Producer: TypeAlias = tuple[str, int, int]
 """A topic, a partition and a producer."""

@@ -9,8 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from analysis.rows.question import KindAnswer, KindQuestion
-from analysis.rows.summed import RunSums
+from analysis.rows.question import KindAnswer, KindQuestion, RunSums
 
 COMMITS_MAX = 1_000_000
 """Above so many rows of commits nothing is asked, and the rules look at all of them."""

@@ -27,9 +27,8 @@ from analysis.rows.batches import Rows
 from analysis.rows.compare import ComparedBlocks
 from analysis.rows.facts import Facts
 from analysis.rows.groups import BITS, Bools, Ints, parts_of
-from analysis.rows.question import KindAnswer, KindQuestion, Place, RowType
+from analysis.rows.question import KindAnswer, KindQuestion, Place, RowType, RunSums
 from analysis.rows.runs import RunFiles
-from analysis.rows.summed import RunSums
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.clients import CLIENTS_DIR, ClientEvent
 from ebbtide.record.tables import schema_of_rows

@@ -22,8 +22,7 @@ from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.batches import Rows
 from analysis.rows.facts import Facts
-from analysis.rows.question import KindAnswer, KindQuestion
-from analysis.rows.summed import RunSums
+from analysis.rows.question import KindAnswer, KindQuestion, RunSums
 from analysis.spark.sql import DataFrame, F
 
 

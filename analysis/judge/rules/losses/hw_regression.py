@@ -43,9 +43,8 @@ from analysis.reconcile.model import GroupsOfKind, HwRegression
 from analysis.reconcile.work import Work
 from analysis.rows.batches import Rows
 from analysis.rows.groups import Ints
-from analysis.rows.question import KindAnswer, KindQuestion, Place
+from analysis.rows.question import KindAnswer, KindQuestion, Place, RunSums
 from analysis.rows.runs import RunFiles
-from analysis.rows.summed import RunSums
 from analysis.spark.sql import Column, DataFrame, F, Window
 
 _OBSERVED = ("high_watermark", "leader_epoch", "broker", "asked_ns", "at_ns")

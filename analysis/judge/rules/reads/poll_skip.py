@@ -41,9 +41,8 @@ from analysis.reconcile.work import Work
 from analysis.rows.batches import Rows
 from analysis.rows.facts import Facts
 from analysis.rows.groups import BITS, Bools, Ints, bit_count, bit_of
-from analysis.rows.question import Place
+from analysis.rows.question import Place, RunSums
 from analysis.rows.runs import RunFiles
-from analysis.rows.summed import RunSums
 from analysis.spark.columns import BLOCK, PARTITION, block_of
 from analysis.spark.parts import in_one_part
 from analysis.spark.sql import DataFrame, F, Window

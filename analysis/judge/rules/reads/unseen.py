@@ -30,8 +30,7 @@ from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undo
 from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
 from analysis.rows.groups import BITS
-from analysis.rows.question import Place
-from analysis.rows.summed import RunSums
+from analysis.rows.question import Place, RunSums
 from analysis.spark.columns import PARTITION
 from analysis.spark.sql import Column, DataFrame, F
 

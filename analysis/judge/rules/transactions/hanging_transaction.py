@@ -29,8 +29,7 @@ from analysis.reconcile.model import GroupsOfKind, HangingTransaction
 from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
 from analysis.rows.groups import BITS
-from analysis.rows.question import KindAnswer, KindQuestion
-from analysis.rows.summed import RunSums
+from analysis.rows.question import KindAnswer, KindQuestion, RunSums
 from analysis.spark.sql import DataFrame, F
 from analysis.spark.tables import RecordTables
 from ebbtide.coverage_fact import Fact
