@@ -13,11 +13,15 @@ from analysis.causes.partition import EvidentPartition, Question
 from analysis.causes.table import NEEDS, Condition, Permits, permits
 from ebbtide.record.verdict import Cause
 
+HIDDEN = -1
+"""Stands for an election that a gap of the metadata log hides."""
+
 
 class LossHistory(msgspec.Struct, frozen=True):
     """One history in which the record got lost.
 
-    - `writer`, `holder`: the election under which it was appended, and the last one whose leader had it.
+    - `writer`, `holder`: the election under which it was appended, and the last one whose leader had it; `HIDDEN`:
+      not known, a gap hides it.
     - `guilt`: the first election after that whose leader lacked it, and why.
     - `permits`: what allows that; nothing: the protocol forbids this history.
     """
@@ -58,6 +62,11 @@ class CauseAnswer(msgspec.Struct, frozen=True):
 def answer(partition: EvidentPartition, asked: Question) -> CauseAnswer:
     """Return what the histories of a record agree on."""
     found, may_be_kept = set[LossHistory](), False
+    slack = partition.liveness.slack
+    if not asked.is_epoch_known:
+        if partition.elections.hides_one_within(asked.sent_ns - slack, asked.done_ns + slack):
+            is_committed = asked.is_committed if asked.committed is None else asked.committed
+            found.update(_with_permits(partition, asked, LossHistory(HIDDEN, HIDDEN, Guilt(), is_committed)))
     try:
         for writer in asked.writers:
             for end in Walk(partition, asked, writer).histories():
@@ -118,8 +127,11 @@ def _ask_table(partition: EvidentPartition, asked: Question, alike: Sequence[Gui
         return permits("any", reasons | CONTRADICTED, facts) or Permits(needs=frozenset({NEEDS["gap"]}))
     leaders, before = partition.leaders, partition.elections.states[at - 1]
     disks_min, disks_max = min(one.disks_min for one in alike), max(one.disks_max for one in alike)
+    elr, offset = partition.elr_when_registered(at), partition.elections.states[at].metadata_offset
+    # The join was earlier, maybe under an older metadata.version.
+    compared = {one.kip_903 for one in partition.evidence.rules if one.metadata_offset < offset}
+    compared = compared or {leaders.rules(at).kip_903}
     min_isr, min_isr_max = partition.min_isr_range(asked)
-    elr, kip_903 = partition.elr_when_registered(at), leaders.rules(at).kip_903
     is_beyond = leaders.rules(at).elr
     if is_beyond:
         is_beyond = _at_least(disks_min, disks_max, min_isr, min_isr_max)
@@ -133,7 +145,7 @@ def _ask_table(partition: EvidentPartition, asked: Question, alike: Sequence[Gui
         "every replica's disk took it": _at_least(disks_min, disks_max, every, every),
         "the only ISR member": before.isr == (partition.elections.states[at].leader,),
         "no ELR": None if elr is None else not elr,
-        "broker epochs not compared": None if kip_903 is None else not kip_903,
+        "broker epochs not compared": True if False in compared else (None if None in compared else False),
     }
     found = permits(leaders.kind[at], reasons, facts)
     other = permits("last-known-leader", reasons, facts) if leaders.may_have_registered[at] else found
@@ -174,10 +186,6 @@ def _without_permission(
     if not fitting and not asked.is_committed and elections.states[-1].leader not in partition.evidence.replicas:
         # The final read ends at the HW, so the record may still be in the log.
         return CauseAnswer(None, None, f"not known: {NEEDS['log']}")
-    slack = partition.liveness.slack
-    if asked.read_ns == NEVER and elections.hides_one_within(asked.sent_ns - slack, asked.done_ns + slack):
-        # A hidden leader may have appended the record.
-        return CauseAnswer(None, None, f"not known: {NEEDS['gap']}")
     since = asked.writers[0] if len(asked.writers) == 1 else -1
     # A gap behind the election that surely lost the record hides no excuse of it.
     if elections.has_gap_between(since, NEVER if guilty is None else guilty):

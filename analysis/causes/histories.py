@@ -84,6 +84,15 @@ class History(NamedTuple):
         """Whether the broker that leads now was elected with the record."""
         return self.leader == self.holder
 
+    @property
+    def guilt_after_return(self) -> Guilt | None:
+        """The guilt once the record came back.
+
+        A leader that lacked what it must have broke the protocol, whatever became of the record later.
+        """
+        is_broken = self.guilt is not None and self.guilt.reasons == CONTRADICTED and self.is_committed
+        return self.guilt if is_broken else None
+
 
 class Walk:
     """The walk through the moments of a partition, for one record and the election under which it was written."""
@@ -117,11 +126,9 @@ class Walk:
 
     def _begin(self) -> History:
         asked, evidence = self._asked, self._partition.epochs.of[self._writer]
-        leader = self._place[self._states[self._writer].leader]
-        others = HAS_IT | NEVER_HAD_IT if asked.may_be_older else NEVER_HAD_IT
         shown = asked.is_committed or evidence.hw_max > asked.offset or evidence.read_max >= asked.offset
         return History(
-            sets=tuple(HAS_IT if place == leader else others for place in range(len(self._place))),
+            sets=tuple(map(self._at_first, self._place)),
             holder=self._writer,
             leader=self._writer,
             is_committed=shown if asked.committed is None else asked.committed,
@@ -155,6 +162,17 @@ class Walk:
         # The answer for acks=all came in the leadership of the writer, if it came.
         is_over = self._asked.acks_all and epoch not in {self._states[own].leader_epoch for own in self._leadership}
         return self._commit_since_send(one, at) if is_over and at in self._leadership else one
+
+    def _at_first(self, broker: int) -> int:
+        """Return what a replica may hold of the record when the leader of the writer's election has it."""
+        began, evidence = self._states[self._writer], self._partition.evidence
+        if broker == began.leader:
+            return HAS_IT
+        if not self._asked.may_be_older:
+            return NEVER_HAD_IT
+        disks = [one for one in evidence.disks if one.within.first_ns <= began.at_ns + self._slack]
+        taken = DISK_TOOK_IT if any(one.broker == broker for one in disks) else 0
+        return HAS_IT | NEVER_HAD_IT | taken | (0 if evidence.cluster.steps_known else UNRECORDED_LOSS)
 
     def _committed_by(self, at: int) -> int:
         """Return the time by which the record was committed under an election, if its leader had the record."""
@@ -263,7 +281,9 @@ class Walk:
         alternatives = [one]
         if self._elections.hides[at]:
             one = one._replace(sets=tuple(map(after_gap, one.sets)), leader=None, awaits_reader=False)
+            # The hidden leader had the record, or lacked it.
             alternatives = [one, one._replace(guilt=one.guilt or Guilt())]
+            alternatives += [one._replace(guilt=one.guilt_after_return)] if one.guilt else []
         for one in alternatives:
             if self._states[at].leader < 0:
                 yield one._replace(leader=None)
@@ -298,10 +318,8 @@ class Walk:
 
     def _lead_with_it(self, one: History, at: int, winner: int) -> History:
         shown = self._asked.committed is None and self._partition.epochs.of[at].hw_max > self._asked.offset
-        # A leader that lacked what it must have broke the protocol, whatever became of the record later.
-        is_broken = one.guilt is not None and one.guilt.reasons == CONTRADICTED and one.is_committed
         return self._changed(one, [winner], lambda _: HAS_IT)._replace(
-            holder=at, leader=at, guilt=one.guilt if is_broken else None, is_committed=one.is_committed or shown
+            holder=at, leader=at, guilt=one.guilt_after_return, is_committed=one.is_committed or shown
         )
 
     def _served_by_now_or_later(self, one: History, at: int) -> Iterator[History]:
@@ -346,13 +364,13 @@ class Walk:
     def _after_join(self, one: History, broker: int, at: int, found: int) -> int:
         """Return what a broker may hold that entered the ISR by the record of a state."""
         assert one.leader is not None
-        losses, is_older = self._partition.losses_since_request(broker, at), one.leader > self._writer
+        (losses, is_sure), is_older = self._partition.losses_since_request(broker, at), one.leader > self._writer
         is_stale = not losses and self._partition.may_be_stale(broker, one.leader, at)
         found = before_disk(found) if losses else found
-        found = after_join(found, leader_has_it=one.has_it, is_older=is_older, may_be_stale=is_stale)
+        joined = found = after_join(found, leader_has_it=one.has_it, is_older=is_older, may_be_stale=is_stale)
         for disk in losses:
             found = self._after_loss(found, disk)
-        return found
+        return found if is_sure else found | joined
 
     def _fetch(self, one: History, at: int, since_ns: int, brokers: set[int]) -> History:
         """Let replicas follow the leader from a time until the state behind `at`, both by the clock of the steps."""

@@ -21,6 +21,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     - `acks_all`: an answer came for acks=all. `sent_ns`, `done_ns`, `read_ns`: when it was sent, when the answer was
       noted, and when a consumer first returned it (`NEVER`: not at all).
     - `committed`: whether it was committed, if that is known otherwise.
+    - `is_epoch_known`: somebody read it with its leader epoch, so that no hidden leader appended it.
     - `may_be_older`: it stood in the log of the writer's leader, which need not have appended it.
     - `until`: the last election that may be guilty; None: any.
     """
@@ -33,6 +34,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     done_ns: int = NEVER
     read_ns: int = NEVER
     committed: bool | None = None
+    is_epoch_known: bool = True
     may_be_older: bool = False
     until: int | None = None
 
@@ -88,22 +90,22 @@ class EvidentPartition:
             self._reached[key] = int(fits.max(initial=-1))
         return self._reached[key]
 
-    def losses_since_request(self, broker: int, at: int) -> tuple[DiskLoss, ...]:
+    def losses_since_request(self, broker: int, at: int) -> tuple[tuple[DiskLoss, ...], bool]:
         """Return the disk losses between a broker's request to enter the ISR and the state by which it entered.
 
-        They are not empty only if the session at that state is of a process that had died: the session outlives the
-        process, so the controller takes the request, whatever epochs it compares.
+        A session outlives its process, so the controller takes the request of a process that a loss ended, whatever
+        epochs it compares. The flag says whether that is sure: no registration is between loss and state.
         """
         state = self.elections.states[at]
-        if not self.liveness.has_dead_session(broker, state):
-            return ()
         registered, _ = self.liveness.registrations_around(broker, state)
         since_ns = registered[-1].at_ns if registered else 0
-        return tuple(
+        losses = tuple(
             disk
             for disk in self.evidence.disks
             if disk.broker == broker and since_ns <= disk.within.first_ns and disk.within.last_ns < state.at_ns
         )
+        is_session_known = bool(registered) and self.evidence.cluster.log_whole
+        return losses, is_session_known or self.liveness.has_dead_session(broker, state)
 
     def may_be_stale(self, broker: int, leader: int, at: int) -> bool:
         """Whether the broker may have entered the ISR by a request from before its disk loss.

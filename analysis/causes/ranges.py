@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from analysis.causes.answer import CauseAnswer, answer
-from analysis.causes.evidence import NEVER, Ints, column
+from analysis.causes.evidence import NEVER, UNKNOWN, Ints, column
 from analysis.causes.liveness import LEARNS_NS
 from analysis.causes.partition import EvidentPartition, Question
 
@@ -55,6 +55,7 @@ def questions_of_sends(
             done_ns=int(done[at]),
             read_ns=int(read[at]),
             committed=committed,
+            is_epoch_known=bool(epoch[at] != UNKNOWN),
         )
         for at in first.tolist()
     ]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analysis.causes.answer import CauseAnswer, LossHistory
+from analysis.causes.answer import HIDDEN, CauseAnswer, LossHistory
 from analysis.causes.intervals import states_in
 from analysis.causes.partition import EvidentPartition
-from analysis.causes.table import Kind
+from analysis.causes.table import NEEDS, Kind
 from ebbtide.record.verdict import Cause
 
 _ROADS: Mapping[Kind, str] = {
@@ -48,6 +48,8 @@ def tell(partition: EvidentPartition, found: CauseAnswer) -> list[str]:
 
 def _tell(partition: EvidentPartition, one: LossHistory) -> str:
     states = partition.elections.states
+    if one.writer == HIDDEN:
+        return f"a leader whose election is missing may have appended it; not known: {NEEDS['gap']}"
     append, last = states[one.writer], states[one.holder]
     text = f"broker {append.leader} appended it under leader epoch {append.leader_epoch}; "
     if one.holder != one.writer:

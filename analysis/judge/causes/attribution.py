@@ -99,8 +99,18 @@ def _lost_sends(evident: EvidentRecord, lost: LostRange) -> tuple[EvidentPartiti
 
 def attribute(evident: EvidentRecord, lost_offset: LostOffset) -> Attribution:
     """Return the cause of the loss of one offset of which it is known under which epoch it stood in the log."""
-    partition, until_epoch = evident.partition(lost_offset.topic, lost_offset.partition), lost_offset.until_epoch
+    partition = evident.partition(lost_offset.topic, lost_offset.partition)
+    return _attribution(evident, partition, answer_of_offset(partition, lost_offset), lost_offset.offset)
+
+
+def answer_of_offset(partition: Partition, lost_offset: LostOffset) -> CauseAnswer:
+    """Return what the histories of that offset agree on."""
+    until_epoch = lost_offset.until_epoch
     until = None if until_epoch is None else partition.elections.of_epoch.get(until_epoch)
+
+    def unknown(why: str) -> CauseAnswer:
+        return CauseAnswer(None, None, why)
+
     if not partition.elections.states:
         return unknown(f"the metadata timeline of {lost_offset.name} is missing (partitions.parquet)")
     if until_epoch is not None and until is None:
@@ -114,7 +124,7 @@ def attribute(evident: EvidentRecord, lost_offset: LostOffset) -> Attribution:
         # Unlike a loss, a regression need not be a fault: a new leader may answer with its HW as a follower.
         leaders = f"a leader of {lost_offset.name} up to epoch {until_epoch}"
         return unknown(f"nothing shows that {leaders} lacked the record; a leader may have reported a HW that lagged")
-    return _attribution(evident, partition, found, lost_offset.offset)
+    return found
 
 
 def unknown(why: str) -> Attribution:
