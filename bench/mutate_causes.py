@@ -6,6 +6,7 @@ function is not applied; a comparison, a condition or a choice is another one.
 
 A mutant is a module with one change of its syntax tree, which replaces the module in this process; no file is changed.
 The histories notice it if an answer is wrong by their truth, or fewer answers are right than without the mutant.
+Only histories are judged in which the changed expression has another value (`bench.infected`).
 Otherwise it survived, unless `EQUIVALENT` says why no history can notice it. If a mutant survives, the exit code is 1.
 """
 
@@ -15,7 +16,7 @@ import argparse
 import ast
 import copy
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -24,15 +25,22 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simulator.history import TrueHistory
+    from simulator import Script
 
-    from analysis.causes.evidence import PartitionEvidence
 
 from bench.equivalent_causes import EQUIVALENT
+from bench.infected import Infections
+from bench.killing_seeds import KILLERS, KILLERS_DEGRADED
 
 MODULES = ("table", "answer", "intervals", "moments", "liveness", "leaders", "writers", "histories")
 HISTORIES = 300
 DEGRADED = 150
+INFECTED_MAX = 40
+"""A mutant is run in at most so many histories in which its expression has another value."""
+UNREACHED = "no history reaches it"
+_SENDS_MAX = 10
+"""About so many lost sends of a partition are judged: their neighbours share their fate."""
+_READS_TABLE = "permits"
 _PACKAGE = "analysis.causes"
 _TYPES = ("Kind", "Condition")
 """Names of types, which nothing reads when it runs."""
@@ -107,6 +115,11 @@ class _Change:
 
     def __init__(self, kind: str, index: int = 0) -> None:
         self._kind, self._index = kind, index
+
+    @property
+    def is_of_table(self) -> bool:
+        """Whether the table is changed, which is no expression in a function."""
+        return self._kind in ("element", "reason")
 
     def __call__(self, node: ast.AST) -> str:
         """Change the node in place."""
@@ -191,42 +204,99 @@ def _is_row(node: ast.AST) -> bool:
 class CauseSuite:
     """Simulated histories with their truth, and how many answers on each were right without a mutant."""
 
-    def __init__(self, histories: int, degraded: int) -> None:
-        from simulator import draw_script, simulate
+    def __init__(self, scripts: Iterable[Script], modules: Sequence[str]) -> None:
+        from simulator import simulate
         from simulator.core import core_histories
 
-        scripts = [draw_script(seed) for seed in range(histories)]
-        scripts += [draw_script(seed, degraded=True) for seed in range(30_000, 30_000 + degraded)]
         simulated = (simulate(one) for one in scripts)
         self._histories = [(one, core_histories(one)) for one in simulated if one.lost]
-        self._right = [self._judged(*one)[0] for one in self._histories]
-        self._order = list(range(len(self._histories)))
+        self._infections = Infections(INFECTED_MAX)
+        self._right = self._first_answers(modules)
+        self._noticed: list[int] = []
 
-    def _judged(self, history: TrueHistory, inputs: Sequence[PartitionEvidence]) -> tuple[int, bool]:
+    def _first_answers(self, modules: Sequence[str]) -> list[int]:
+        """Return how many answers are right; meanwhile, find where the mutants of modules have other values."""
+        for name in modules:
+            original = ast.parse(_path(name).read_text())
+            tree = self._infections.put_into(original, _changed(name, original))
+            module = import_module(f"{_PACKAGE}.{name}")
+            module.__dict__["_compared"] = self._infections.compared
+            _become(module, tree)
+        found = []
+        for at in range(len(self._histories)):
+            self._infections.history = at
+            right, is_wrong = self._judged(at)
+            if is_wrong:
+                sys.exit(f"the causes do not agree with the truth as they are, {self._where(at)}")
+            found.append(right)
+        for name in modules:
+            _become(import_module(f"{_PACKAGE}.{name}"), ast.parse(_path(name).read_text()))
+        return found
+
+    def _judged(self, at: int) -> tuple[int, bool]:
         """Return how many answers are right or name the cause, and whether one is wrong."""
         from simulator.causes_judge import answers_of
         from simulator.compare import WRONG, kind_of
 
-        answers = answers_of(inputs)
+        history, inputs = self._histories[at]
+        answers = answers_of(history, inputs, most=_SENDS_MAX)
         kinds = [
-            kind_of(one, answers.get((one.partition, one.value)), violated=history.violated) for one in history.lost
+            kind_of(one, answers[one.key], violated=history.violated) for one in history.lost if one.key in answers
         ]
         return sum((kind == "right") + (kind != "no-cause") for kind in kinds), any(kind in WRONG for kind in kinds)
 
-    def notices(self) -> str | None:
-        """Return what shows that something is wrong; None: nothing does."""
-        for place, at in enumerate(self._order):
+    def _where(self, at: int) -> str:
+        script = self._histories[at][0].script
+        return f"in {script.seed}{' degraded' if script.lacks else ''}"
+
+    def notices(self, mutant: CauseMutant) -> str | None:
+        """Return what shows that something is wrong with a mutant, and in which history; None: nothing does."""
+        infected = self._infections.of(mutant.name)
+        # What noticed one mutant may notice the next one.
+        for at in sorted(infected, key=lambda one: (one not in self._noticed, one)):
             try:
-                right, is_wrong = self._judged(*self._histories[at])
+                right, is_wrong = self._judged(at)
             except Exception as error:
                 why: str | None = f"throws {type(error).__name__}"
             else:
                 why = "a wrong answer" if is_wrong else "fewer answers" if right < self._right[at] else None
             if why is not None:
-                # What noticed one mutant may notice the next one.
-                self._order.insert(0, self._order.pop(place))
-                return why
-        return None
+                self._noticed = [at, *self._noticed[:20]]
+                return f"{why} {self._where(at)}"
+        return None if infected else UNREACHED
+
+
+def _changed(module: str, tree: ast.Module) -> Iterator[tuple[ast.AST, str, ast.AST]]:
+    """Yield the nodes of a tree, the name of each mutant there, and what the mutant makes of the node."""
+    for place, node in _places(tree):
+        for was, change in _changes(node, module):
+            if change.is_of_table:
+                yield _other_table(module, tree, place, node, was, change)
+                continue
+            mutated = copy.deepcopy(node)
+            became = change(mutated)
+            name = CauseMutant(module, place, was, became, tree).name
+            if isinstance(node, ast.If) and isinstance(mutated, ast.If):
+                yield node.test, name, mutated.test
+            else:
+                yield node, name, mutated
+
+
+def _other_table(
+    module: str, tree: ast.Module, place: str, node: ast.AST, was: str, change: _Change
+) -> tuple[ast.AST, str, ast.AST]:
+    """Return the function that reads the table, the name of the mutant, and a call of that function of the mutant."""
+    mutated = copy.deepcopy(tree)
+    became = change(_same_node(tree, mutated, node))
+    namespace: dict[str, object] = {"__name__": f"{_PACKAGE}.{module}"}
+    exec(compile(ast.fix_missing_locations(mutated), module, "exec"), namespace)
+    users = import_module(f"{_PACKAGE}.{module}").__dict__
+    called = f"_mutant_{len(users)}"
+    users[called] = namespace[_READS_TABLE]
+    reader = next(one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == _READS_TABLE)
+    names = ", ".join(one.arg for one in reader.args.args)
+    call = ast.parse(f"{called}({names})", mode="eval").body
+    return reader, CauseMutant(module, place, was, became, tree).name, call
 
 
 def _become(module: ModuleType, tree: ast.Module) -> None:
@@ -250,16 +320,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="only mutants whose name has this text")
     parser.add_argument("--histories", type=int, default=HISTORIES, help="with whole evidence (default %(default)s)")
     parser.add_argument("--degraded", type=int, default=DEGRADED, help="with evidence missing (default %(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="the seed of the first history (default %(default)s)")
     args = parser.parse_args(argv)
     if unknown := sorted(set(args.modules) - set(MODULES)):
         parser.error(f"no module with mutants is called {unknown[0]!r}: there are {', '.join(MODULES)}")
     # The tests' helpers are no package: pytest finds them in this folder.
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-    suite = CauseSuite(args.histories, args.degraded)
-    if (wrong := suite.notices()) is not None:
-        print(f"the causes do not agree with the truth as they are: {wrong}")
-        return 1
-    return _run(suite, args.modules or MODULES, args.only)
+    from simulator import draw_script
+
+    scripts = [draw_script(seed) for seed in (*KILLERS, *range(args.first, args.first + args.histories))]
+    degraded = (*KILLERS_DEGRADED, *range(30_000 + args.first, 30_000 + args.first + args.degraded))
+    modules = args.modules or MODULES
+    suite = CauseSuite([*scripts, *(draw_script(seed, degraded=True) for seed in degraded)], modules)
+    return _run(suite, modules, args.only)
 
 
 def _run(suite: CauseSuite, modules: Sequence[str], only: str) -> int:
@@ -271,14 +344,16 @@ def _run(suite: CauseSuite, modules: Sequence[str], only: str) -> int:
         for mutant in (one for one in mutants_of(name) if only in one.name):
             try:
                 _become(module, mutant.tree)
-                why = suite.notices()
+                why = suite.notices(mutant)
             except Exception as error:
                 why = f"throws {type(error).__name__}"
             finally:
                 _become(module, original)
-            fate = "killed" if why else "equivalent" if mutant.name in EQUIVALENT else "SURVIVED"
+            is_killed = why not in (None, UNREACHED)
+            fate = "killed" if is_killed else "equivalent" if mutant.name in EQUIVALENT else "SURVIVED"
             counts[fate] += 1
-            print(f"{fate:<10} {why or EQUIVALENT.get(mutant.name, ''):<28} {mutant.name}", flush=True)
+            reason = EQUIVALENT[mutant.name] if fate == "equivalent" else why or ""
+            print(f"{fate:<10} {reason:<36} {mutant.name}", flush=True)
     print(f"{', '.join(f'{count} {fate}' for fate, count in counts.items())}, {perf_counter() - began:.0f} s")
     return 1 if counts["SURVIVED"] else 0
 

@@ -62,16 +62,15 @@ class CauseAnswer(msgspec.Struct, frozen=True):
 def answer(partition: EvidentPartition, asked: Question) -> CauseAnswer:
     """Return what the histories of a record agree on."""
     found, may_be_kept = set[LossHistory](), False
-    slack = partition.liveness.slack
-    if not asked.is_epoch_known:
-        if partition.elections.hides_one_within(asked.sent_ns - slack, asked.done_ns + slack):
-            is_committed = asked.is_committed if asked.committed is None else asked.committed
-            found.update(_with_permits(partition, asked, LossHistory(HIDDEN, HIDDEN, Guilt(), is_committed)))
+    elections, slack = partition.elections, partition.liveness.slack
+    if not asked.is_epoch_known and elections.hides_one_within(asked.sent_ns - slack, asked.done_ns + slack):
+        is_committed = asked.is_committed if asked.committed is None else asked.committed
+        found.update(_with_permits(partition, asked, LossHistory(HIDDEN, HIDDEN, Guilt(), is_committed)))
     try:
         for writer in asked.writers:
             for end in Walk(partition, asked, writer).histories():
                 may_be_kept |= end.guilt is None
-                if end.guilt is not None or (partition.elections.torn and asked.until is None):
+                if end.guilt is not None or (elections.torn and asked.until is None):
                     one = LossHistory(writer, end.holder, end.guilt or Guilt(), end.is_committed)
                     found.update(_with_permits(partition, asked, one))
     except TooManyHistories:

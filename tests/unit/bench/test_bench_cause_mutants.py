@@ -1,20 +1,60 @@
-"""The mutants of the causes' core: each is one change, and a history notices a row that the table lacks."""
+"""The mutants of the causes' core: each is one change; a history notices a planted one, and a survivor is reported."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from bench import mutate_causes
 from bench.equivalent_causes import EQUIVALENT
 from bench.mutate_causes import MODULES, main, mutants_of
 
+ROW = "without 8"
+"""The table without its row of the last replica standing."""
+ONLY_THIS_ROW = ("table", "--only", ROW, "--degraded", "0")
 
-def test_a_row_that_the_table_lacks_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = ["table", "--only", "'last-replica-standing'", "--histories", "40", "--degraded", "0"]
-    main(wanted)
-    lines = capsys.readouterr().out.splitlines()
-    without_the_row = next(line for line in lines if "TABLE" in line and "not for" not in line)
-    assert without_the_row.startswith("killed")
-    assert lines[-1].split()[1].startswith("killed")
+
+@pytest.fixture(autouse=True)
+def only_the_asked_histories(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutate_causes, "KILLERS", ())
+    monkeypatch.setattr(mutate_causes, "KILLERS_DEGRADED", ())
+
+
+def _ran(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> tuple[int, list[str]]:
+    code = main(arguments)
+    return code, capsys.readouterr().out.splitlines()
+
+
+def test_a_row_that_the_table_lacks_makes_an_answer_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines = _ran(capsys, [*ONLY_THIS_ROW, "--histories", "30"])
+    assert code == 0
+    assert lines[0].startswith("killed     a wrong answer in")
+    assert lines[-1].startswith("1 killed, 0 equivalent, 0 SURVIVED")
+
+
+def test_what_no_history_notices_is_reported_as_a_survivor(capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines = _ran(capsys, [*ONLY_THIS_ROW, "--histories", "0"])
+    assert code == 1
+    assert lines[0].startswith("SURVIVED")
+    assert lines[-1].startswith("0 killed, 0 equivalent, 1 SURVIVED")
+
+
+def test_a_survivor_with_a_reason_is_equivalent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant = next(one for one in mutants_of("table") if ROW in one.name)
+    monkeypatch.setattr(mutate_causes, "EQUIVALENT", {mutant.name: "nobody stands"})
+    code, lines = _ran(capsys, [*ONLY_THIS_ROW, "--histories", "0"])
+    assert code == 0
+    assert lines[0].startswith("equivalent nobody stands")
+
+
+def test_the_core_is_as_it_was_after_its_mutants(capsys: pytest.CaptureFixture[str]) -> None:
+    main([*ONLY_THIS_ROW, "--histories", "0"])
+    code, lines = _ran(capsys, ["table", "--only", "no mutant has this name", "--histories", "30", "--degraded", "0"])
+    assert code == 0
+    assert lines[-1].startswith("0 killed")
 
 
 def test_each_module_has_mutants() -> None:
@@ -30,5 +70,5 @@ def test_each_equivalent_mutant_still_exists() -> None:
 
 def test_a_module_without_mutants_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["answer"])
+        main(["words"])
     assert "table, answer" in capsys.readouterr().err
