@@ -54,6 +54,12 @@ class CauseAnswer(msgspec.Struct, frozen=True):
     histories: tuple[LossHistory, ...] = ()
 
     @property
+    def holder(self) -> int | None:
+        """The last election whose leader had the record; None: not known."""
+        holders = {one.holder for one in self.histories}
+        return min(holders) if len(holders) == 1 and HIDDEN not in holders else None
+
+    @property
     def is_allowed(self) -> bool:
         """Whether every history that fits is allowed, by whatever cause."""
         return bool(self.histories) and all(one.permits.may_excuse and not one.permits.needs for one in self.histories)

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from analysis.causes.answer import HIDDEN
 from analysis.causes.from_record import EvidentRecord
 from analysis.causes.words import tell
 from analysis.explain.replica_places import ReplicaPlace
@@ -125,8 +124,7 @@ def _lost_fate(evident: EvidentRecord, verdict: Verdict, subject: Subject, row: 
     lost = _lost_range(subject, details)
     part = attribute_loss(evident, lost)[0]
     found, partition = part.attribution, evident.partition(*subject.at)
-    holders = {one.holder for one in part.answer.histories}
-    is_known = len(holders) == 1 and HIDDEN not in holders
+    holder = part.answer.holder
     same = [
         loss
         for loss in verdict.losses
@@ -148,7 +146,7 @@ def _lost_fate(evident: EvidentRecord, verdict: Verdict, subject: Subject, row: 
         loss=loss,
         attribution=None if loss is None else found,
         histories=tuple(tell(partition, part.answer)),
-        holder=partition.elections.states[holders.pop()].metadata_offset if is_known else None,
+        holder=None if holder is None else partition.elections.states[holder].metadata_offset,
         unknown=(f"the cause of the loss: {found.why}",) if loss is None else (),
     )
 

@@ -50,11 +50,11 @@ def test_a_run_record_of_a_history_gives_the_same_answers(*, is_degraded: bool) 
 
 def test_a_planted_violation_that_cost_records_is_found() -> None:
     accused: set[str | None] = set()
-    for seed in range(120):
+    for seed in range(180):
         history = simulate(draw_script(seed, violation=True))
         answers = judge_in_memory(history)
-        kinds = {kind_of(one, answers.get((one.partition, one.value)), violated=True) for one in history.lost}
+        kinds = {kind_of(one, answers.get(one.key), violated=True) for one in history.lost}
         forbidden = any(one.causes == {"unexplained"} for one in history.lost)
-        if forbidden and "right" in kinds and any(cause == "unexplained" for cause, _ in answers.values()):
+        if forbidden and "right" in kinds and any(judged.cause == "unexplained" for judged in answers.values()):
             accused.add(history.script.violation)
     assert accused >= {"hw-passes-member", "kill-drops-records", "unclean-past-member", "unclean-not-asked"}

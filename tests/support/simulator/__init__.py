@@ -4,8 +4,9 @@ A `Script` (a seed, a setup and a list of faults) is replayed deterministically 
 run record, and for each lost record the guilty election with the causes that the protocol allows.
 """
 
+from simulator.drawing import draw_script
 from simulator.history import LostRecord, TrueHistory
-from simulator.script import Fault, Script, Setup, draw_script
+from simulator.script import Fault, Script, Setup
 from simulator.simulation import simulate
 from simulator.writing import write_record
 

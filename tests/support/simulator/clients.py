@@ -63,6 +63,8 @@ class Clients:
         self.sends: list[Send] = []
         self.polls: list[dict[str, Any]] = []
         self.samples: list[dict[str, Any]] = []
+        self.below: list[Entry | None] = []
+        """For each sample, the last record that its HW covers."""
         self.stalled_until = 0
         self._leaders: dict[tuple[str, int], int] = {}
         self._positions: dict[tuple[int, int], tuple[int, int, int | None]] = {}
@@ -166,7 +168,8 @@ class Clients:
     def answered(self, request: Request, node: int, entry: Entry, error: str | None) -> None:
         """Let a broker's answer travel to the producer."""
         sim = self._sim
-        if sim.reach(CLIENT, node):
+        is_lost = sim.setup.lost_answers and sim.dice("lost answers").random() < sim.setup.lost_answers
+        if sim.reach(CLIENT, node) and not is_lost:
             delay = sim.dice(f"producer-{request[0].number}").randint(500, 4_000)
             sim.later(delay, self._note, *request, entry, error)
 
@@ -221,6 +224,8 @@ class Clients:
         sim = self._sim
         replica = self._leader("sampler", partition)
         if replica is not None and replica.leader is not None and replica.leader.hw >= replica.leader.epoch_start:
+            hw = min(replica.leader.hw, len(replica.log))
+            self.below.append(replica.log[hw - 1] if hw else None)
             self.samples.append(
                 {
                     "topic": TOPIC,

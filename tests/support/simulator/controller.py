@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.spec.partition import (
+    MV_FETCH_CARRIES_BROKER_EPOCH,
     NO_EPOCH,
     NO_LEADER,
     AlterPartition,
@@ -17,7 +18,7 @@ from analysis.spec.partition import (
     UncleanElection,
 )
 from analysis.spec.variants import protocol_for
-from ebbtide.releases.known_releases import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from simulator.script import MS, Setup
 
 TOPIC = "t"
@@ -30,7 +31,8 @@ Row = dict[str, Any]
 class ElectionMade:
     """A new leader or leader epoch, and what decided whether the controller was allowed to make it.
 
-    `road`: clean, unclean or last-known. `passed`: the living members of ISR or ELR that an unclean election left out.
+    `road`: clean, unclean, last-known or recovery. `passed`: the living members of ISR or ELR that an
+    unclean election left out.
     """
 
     metadata_offset: int
@@ -63,6 +65,7 @@ class Controller:
         self.offset = 0
         self.epoch = 1
         self.is_down = False
+        self.recovering = False
         self.violation: str | None = None
         self.violated_at: int | None = None
         self.incarnations: dict[int, str] = {}
@@ -129,6 +132,17 @@ class Controller:
         outcome = self.protocol.elect(self.partitions[number], self.cluster, Election.UNCLEAN)
         return self._apply_alone(number, outcome, asked=True)
 
+    def recover(self, number: int, broker: int) -> int | None:
+        """Make an unclean recovery elect a broker; returns the metadata offset of the election, if there was one."""
+        before = self.partitions[number]
+        if before.leader != NO_LEADER or (before.isr | before.elr) & self.cluster.live:
+            return None
+        self.reassign(number, (broker, *(one for one in before.replicas if one != broker)))
+        self.recovering = True
+        took = self.elect_uncleanly(number)
+        self.recovering = False
+        return self.elections[-1].metadata_offset if took else None
+
     def sweep(self) -> None:
         """Make the periodic unclean elections."""
         for number, partition in self.partitions.items():
@@ -168,6 +182,12 @@ class Controller:
         self._published()
         return True
 
+    def set_metadata_version(self, level: int) -> None:
+        """Raise the metadata.version."""
+        self._write("configs", resource=f"feature:{METADATA_VERSION}", name="level", value=str(level))
+        self.cluster = self.cluster._replace(metadata_version=level)
+        self._published()
+
     def fail_over(self) -> None:
         """Begin the epoch of another controller."""
         self.epoch += 1
@@ -203,6 +223,12 @@ class Controller:
         self._put(number, before, outcome.partition, asked=asked)
         self._published()
         return True
+
+    @property
+    def takes_old_epochs(self) -> bool:
+        """Whether the protocol lets a broker into the ISR by the epoch of a registration that is over (KIP-903)."""
+        version = self.cluster.metadata_version
+        return not self.protocol.checks_epochs or version < MV_FETCH_CARRIES_BROKER_EPOCH
 
     def _violates(self, name: str) -> bool:
         return self.violation == name and self.violated_at is None
@@ -277,7 +303,9 @@ class Controller:
         # The ISR may get empty by this very change, and then the ELR is asked.
         members = isr | elr
         road = "clean"
-        if winner not in members or (after.recovering and not before.recovering):
+        if self.recovering:
+            road = "recovery"
+        elif winner not in members or (after.recovering and not before.recovering):
             road = "last-known" if cluster.elr and before.last_known == (winner,) and not members else "unclean"
         by_config = cluster.unclean is UncleanElection.ENABLED and self.protocol.reads_unclean_config
         passed = ((isr or elr) - {winner}) & cluster.live if road == "unclean" else frozenset()

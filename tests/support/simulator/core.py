@@ -30,6 +30,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from ebbtide.scenario.steps.disk import DirectoryStep
 from ebbtide.scenario.steps.proof import StepProof
+from ebbtide.scenario.steps.recovery import RecoverStep
 from simulator.clients import FINAL_CONSUMER
 from simulator.controller import MIN_ISR, TOPIC, UNCLEAN
 from simulator.history import Row, TrueHistory
@@ -55,6 +56,7 @@ def _cluster(history: TrueHistory) -> ClusterEvidence:
         steps_known=history.steps is not None,
         log_whole=not history.skipped and not history.is_torn,
         log_torn=history.is_torn or history.skipped > 0,
+        session_ns=history.script.setup.session_timeout * 1_000,
         slack_ns=SLACK_NS + max((last - first for first, last in history.unsure_ns), default=0),
     )
 
@@ -142,6 +144,8 @@ def _rules(history: TrueHistory) -> Iterable[InForce]:
                 min_isr = int(row["value"])
             elif row["resource"] == f"feature:{ELR_VERSION}":
                 elr = int(row["value"]) >= 1
+            elif row["resource"] == f"feature:{METADATA_VERSION}":
+                kip_903 = protocol.checks_epochs and int(row["value"]) >= MV_FETCH_CARRIES_BROKER_EPOCH
             elif row["name"] == UNCLEAN:
                 unclean = row["value"] == "true" and protocol.reads_unclean_config
             else:
@@ -181,6 +185,10 @@ def _requests(steps: list[StepEntry], number: int) -> Iterable[UncleanRequest]:
         if step.step == "elect" and step.asked.partition == f"{TOPIC}-{number}" and step.fired_ns is not None:
             answered = NEVER if step.effect_ns is None else step.effect_ns
             yield UncleanRequest(asked_ns=step.fired_ns, answered_ns=answered)
+        elif step.step == "recover" and step.asked.partition == f"{TOPIC}-{number}" and step.fired_ns is not None:
+            record = step.figures(RecoverStep.Proof).record
+            elected_at = None if record is None else record.metadata_offset
+            yield UncleanRequest(asked_ns=step.fired_ns, elected_at=elected_at)
 
 
 def _sends(rows: list[Row]) -> AckedSends:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from ebbtide.record.steps import StepEntry
-from simulator.history import TrueHistory
+from simulator.history import FALL, LOST, VANISHED, TrueHistory
 
 
 def degrade(history: TrueHistory) -> TrueHistory:
@@ -22,14 +22,18 @@ def _without(history: TrueHistory, what: str, rng: random.Random) -> TrueHistory
     tables = dict(history.tables)
     steps = history.steps
     match what:
-        case "watermarks" | "replicas" | "configs" | "brokers":
+        case "watermarks":
+            tables[what] = []
+            history = replace(history, lost=tuple(one for one in history.lost if one.kind != FALL))
+        case "replicas" | "configs" | "brokers":
             tables[what] = []
         case "polls-epochs":
             tables["polls"] = [{**row, "leader_epoch": None} for row in tables["polls"]]
+            history = replace(history, lost=tuple(one for one in history.lost if one.kind != VANISHED))
         case "sends-offsets":
             gone = {row["value"] for row in tables["sends"] if rng.random() < 0.2}
             tables["sends"] = [row for row in tables["sends"] if row["value"] not in gone]
-            lost = tuple(one for one in history.lost if one.value not in gone)
+            lost = tuple(one for one in history.lost if one.kind != LOST or one.value not in gone)
             history = replace(history, lost=lost)
         case "log-ends" | "node-times":
             steps = None if steps is None else [_poorer(step, what) for step in steps]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.record.steps import CutSides, StepEntry
-from ebbtide.releases.known_releases import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from simulator.controller import CONTROLLER, MIN_ISR, TOPIC, UNCLEAN
 from simulator.script import MS, SECOND, Fault
 
@@ -156,11 +156,34 @@ class Faults:
             case "elr":
                 step = self._step("set-feature", (), feature=ELR_VERSION, level=fault.number)
                 step.effect = sim.now + _ASKS if controller.set_elr(fault.number) else None
+            case "metadata-version":
+                step = self._step("set-feature", (), feature=METADATA_VERSION, level=fault.number)
+                step.effect = sim.now + _ASKS
+                controller.set_metadata_version(fault.number)
+            case "recover":
+                self._recover(fault.partition)
             case "reassign":
                 step = self._step("reassign", (), partition=name, replicas=list(fault.nodes))
                 took = controller.reassign(fault.partition, fault.nodes)
                 step.fired -= _ASKS
                 step.effect = sim.now + _ASKS if took else None
+
+    def _recover(self, number: int) -> None:
+        """Let an operator elect the best log of a leaderless partition, as Ebbtide's step does."""
+        sim, controller = self._sim, self._sim.controller
+        partition, cluster = controller.partitions[number], controller.cluster
+        step = self._step("recover", (), partition=f"{TOPIC}-{number}", strategy="proactive")
+        logs = {
+            node: sim.brokers[node].replicas[number].log
+            for node in partition.replicas
+            if node in cluster.live and number in sim.brokers[node].replicas
+        }
+        best = max(logs, key=lambda node: (logs[node][-1].epoch if logs[node] else -1, len(logs[node])), default=None)
+        elected = None if best is None else controller.recover(number, best)
+        step.fired -= _ASKS
+        if elected is not None:
+            step.effect = sim.now + _ASKS
+            step.proof |= {"chosen": best, "record": {"metadata_offset": elected}}
 
     def _set_clock(self, fault: Fault) -> None:
         """Set the clock of the controller, or that of the host, which no step does."""
@@ -205,7 +228,7 @@ class Faults:
             step.nodes = tuple(one for one in step.nodes if one != node)
             return
         sim.end(broker, killed=step.kind == "kill")
-        ended = Span(first_ns=ns(sim.now - 3 * MS), last_ns=ns(sim.now + 3 * MS))
+        ended = self._measured(sim.now, after=3 * MS)
         step.of_node[node] = NodeTimes(ended=ended)
         self._ended.append((step, node))
         if step.kind != "kill":
@@ -216,11 +239,16 @@ class Faults:
         assert step.effect is not None
         self._sim.later(max(fault.lasts, step.effect - sim.now + 10 * MS), self._start, node, broker.life)
 
+    def _measured(self, at: int, *, after: int) -> Span:
+        """Return the span within which a step knows that something happened at `at`."""
+        measured = self._sim.setup.measured
+        return Span(first_ns=ns(at - measured), last_ns=ns(at + max(after, measured)))
+
     def _take_log(self, step: OpenStep, broker: Broker, directory: int) -> None:
         """Drop what was not flushed, or whole logs, and measure it; `directory` 0: all directories."""
         now = self._sim.now
         self.disk_losses.append((broker.node, now, {number: len(one.log) for number, one in broker.replicas.items()}))
-        gone = Span(first_ns=ns(now), last_ns=ns(now + 25 * MS))
+        gone = self._measured(now, after=25 * MS)
         step.of_node[broker.node] = NodeTimes(ended=step.of_node[broker.node].ended, log_gone=gone)
         logs, lost_bytes = {}, 0
         dice = self._sim.dice(f"disk/{broker.node}")

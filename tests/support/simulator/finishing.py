@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ebbtide.record.clock import kafka_clocks
@@ -10,11 +12,15 @@ from simulator.clocks import in_run_time
 from simulator.controller import TOPIC
 from simulator.degrading import degrade
 from simulator.faults import ns
-from simulator.history import LostRecord, TrueHistory
+from simulator.history import FALL, VANISHED, LostRecord, Row, TrueHistory
 from simulator.replica import Entry
+from simulator.truth import Missing
 
 if TYPE_CHECKING:
     from simulator.simulation import Simulation
+
+_VANISHED_MAX = 6
+"""About as many vanished records of a history are asked for."""
 
 
 def finish(sim: Simulation) -> TrueHistory:
@@ -24,20 +30,10 @@ def finish(sim: Simulation) -> TrueHistory:
     truth.mark_doubtful(sim)
     finals = sim.clients.read_all()
     standing = {row["value"] for row in sim.clients.polls if row["consumer"] == FINAL_CONSUMER}
-    reads = {
-        (row["value"], row["offset"], row["leader_epoch"])
-        for row in sim.clients.polls
-        if row["consumer"] != FINAL_CONSUMER
-    }
     for number, state in sim.controller.partitions.items():
         if state.leader >= 0:
             standing |= {entry.value for entry in sim.brokers[state.leader].replicas[number].log}
-    lost = tuple(
-        _lost_record(sim, send, reads)
-        for send in sim.clients.sends
-        if send.status == "acked" and send.value not in standing and send.partition in finals
-        if not truth.stood_twice_at_its_offset(send)
-    )
+    lost = (*_lost(sim, standing, finals), *_vanished(sim, standing, finals), *_falls(sim))
     led = {one.election.metadata_offset for some in truth.leads.values() for one in some if one.led}
     steps, tables = sim.faults.steps(), _tables(sim)
     readings = sim.clocks.readings(sim.controller.offset)
@@ -61,28 +57,92 @@ def finish(sim: Simulation) -> TrueHistory:
     return degrade(history)
 
 
-def _lost_record(sim: Simulation, send: Send, reads: set[tuple[int, int, int]]) -> LostRecord:
-    entry = send.entry
-    assert entry is not None
-    found, read = sim.truth.guilty(send.partition, entry), (entry.value, entry.offset, entry.epoch) in reads
-    assert send.offset is not None
-    assert send.done_at is not None
+def _lost(sim: Simulation, standing: set[int], finals: Mapping[int, int]) -> Iterator[LostRecord]:
+    """Yield the records that were acked and are gone."""
+    reads = {(row["value"], row["offset"], row["leader_epoch"]) for row in _polls(sim)}
+    for send in sim.clients.sends:
+        if send.status != "acked" or send.value in standing or send.partition not in finals:
+            continue
+        entry = send.entry
+        assert entry is not None
+        assert send.done_at is not None
+        read = (entry.value, entry.offset, entry.epoch) in reads
+        if not sim.truth.stood_twice_at_its_offset(send.partition, entry):
+            yield _gone(
+                sim,
+                Missing(send.partition, entry, read),
+                is_writer_shown=read or not sim.truth.may_have_another_writer(send.partition, send),
+                sent_ns=ns(send.sent_at),
+                done_ns=ns(send.done_at),
+            )
+
+
+def _vanished(sim: Simulation, standing: set[int], finals: Mapping[int, int]) -> Iterator[LostRecord]:
+    """Yield some records that were read and are gone, although nobody got an ack for them."""
+    acked = {send.value for send in sim.clients.sends if send.status == "acked"}
+    found: dict[tuple[int, int, int], tuple[Entry, int]] = {}
+    entries = {
+        (number, one.value, one.offset, one.epoch): one for number, some in sim.truth.entries.items() for one in some
+    }
+    for row in _polls(sim):
+        number, value, offset, epoch = row["partition"], row["value"], row["offset"], row["leader_epoch"]
+        entry = entries[number, value, offset, epoch]
+        is_gone = value not in acked and value not in standing and number in finals
+        if is_gone and not sim.truth.stood_twice_at_its_offset(number, entry):
+            found.setdefault((number, value, offset), (entry, row["polled_ns"]))
+    for (number, _, _), (entry, read_at) in sorted(found.items())[:: max(1, len(found) // _VANISHED_MAX)]:
+        yield _gone(sim, Missing(number, entry, read=True), kind=VANISHED, done_ns=ns(read_at))
+
+
+def _falls(sim: Simulation) -> Iterator[LostRecord]:
+    """Yield the HWs that went back: the lowest one under an epoch, below the highest one under the epoch before."""
+    for number in range(sim.setup.partitions):
+        epochs: dict[int, list[tuple[Row, Entry | None]]] = {}
+        for row, below in zip(sim.clients.samples, sim.clients.below, strict=True):
+            if row["partition"] == number:
+                epochs.setdefault(row["leader_epoch"], []).append((row, below))
+        for before, epoch in pairwise(sorted(epochs)):
+            low = min(epochs[epoch], key=lambda one: (one[0]["high_watermark"], one[0]["at_ns"]))[0]
+            earlier = [one for one in epochs[before] if one[0]["at_ns"] <= low["asked_ns"]]
+            high, entry = max(earlier, key=lambda one: (one[0]["high_watermark"], one[0]["at_ns"]), default=(low, None))
+            orders = [one.order for one in sim.truth.all_elections if one.partition == number]
+            mine = [order for order in orders if sim.truth.all_elections[order].after.leader_epoch == epoch]
+            if entry is not None and high["high_watermark"] > low["high_watermark"] and len(mine) == 1:
+                yield _gone(
+                    sim,
+                    Missing(number, entry, read=True, until=mine[0]),
+                    kind=FALL,
+                    epoch=before,
+                    until=epoch,
+                    done_ns=ns(high["at_ns"]),
+                )
+
+
+def _polls(sim: Simulation) -> Iterator[Row]:
+    return (row for row in sim.clients.polls if row["consumer"] != FINAL_CONSUMER)
+
+
+def _gone(sim: Simulation, missing: Missing, **known: Any) -> LostRecord:
+    entry, found = missing.entry, sim.truth.guilty(missing)
     winner = -1 if found is None else found.election.after.leader
+    fields = {
+        "epoch": entry.epoch,
+        "is_writer_shown": True,
+        "sent_ns": ns(entry.wrote_at),
+        **known,
+    }
     return LostRecord(
-        partition=send.partition,
-        value=send.value,
-        offset=send.offset,
-        acks=send.acks,
-        epoch=entry.epoch,
-        committed=entry.committed_at is not None or send.acks == -1,
-        read=read,
-        is_writer_shown=read or not sim.truth.may_have_another_writer(send.partition, send),
-        sent_ns=ns(send.sent_at),
-        done_ns=ns(send.done_at),
-        right=sim.truth.right_answers(sim, send.partition, entry, read=read),
+        partition=missing.partition,
+        value=entry.value,
+        offset=entry.offset,
+        acks=entry.acks,
+        committed=entry.committed_at is not None or entry.acks == -1,
+        read=missing.read,
+        right=sim.truth.right_answers(sim, missing),
         winner=winner,
         winner_lacks="?" if found is None else found.fates.get(winner, "N"),
         road="?" if found is None else found.election.road,
+        **fields,
     )
 
 

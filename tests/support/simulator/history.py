@@ -12,12 +12,18 @@ from simulator.script import Script
 Row = dict[str, Any]
 Answer = tuple[str, int | None]
 """A cause, and the metadata offset of the guilty election; None: with this cause, any election is right."""
+Key = tuple[str, int, int]
+"""What is gone: its kind, its partition, and its value or the epoch of a lower HW."""
+LOST, VANISHED, FALL = "lost", "vanished", "hw-back"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LostRecord:
-    """A record that was acked and is not in the final log; `right` has every answer that is right.
+    """A record that is gone; `right` has every answer that is right.
 
+    `kind`: it was acked (lost), or only read (vanished), and is not in the final log; or it is the last one that an HW
+    had covered which went back (hw-back), `until` the election of this leader epoch. `epoch` is the epoch of the
+    record, or of the leader that served the higher HW; `done_ns` is when it was acked, read or served.
     `winner_lacks` says how the guilty election's winner came to lack it: N (never had it), D (its disk took it), T
     (truncated it), S (joined the ISR by a stale request), K (dropped it after a kill), R (was removed as a replica).
     `road` is how it was elected. `is_writer_shown`: a consumer read it, or only one leader can have written it.
@@ -37,6 +43,13 @@ class LostRecord:
     winner: int
     winner_lacks: str
     road: str
+    kind: str = LOST
+    until: int | None = None
+
+    @property
+    def key(self) -> Key:
+        """What the answer is about."""
+        return self.kind, self.partition, self.value if self.until is None else self.until
 
     @property
     def causes(self) -> frozenset[str]:

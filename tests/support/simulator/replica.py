@@ -39,7 +39,8 @@ class Waiting:
 class Replica:
     """The log of one partition on one broker; `fates` says how it came to lack a record that it once had.
 
-    A fate is `D` (a disk took it), `T` (truncated), `S` (joined the ISR by a stale request without it), `K` (dropped
+    A fate is `D` (a disk took it), `T` (truncated), `S` (joined the ISR by a stale request without it;
+    `V`: where KIP-903 forbids that), `K` (dropped
     by recovery after a kill, which the protocol forbids).
     """
 

@@ -23,9 +23,9 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts
-from simulator.compare import Answers, Key
+from simulator.compare import Answers, Judged
 from simulator.controller import TOPIC
-from simulator.history import LostRecord, TrueHistory
+from simulator.history import LOST, Key, LostRecord, TrueHistory
 from simulator.writing import write_record
 
 Group = tuple[int, int, bool, int | None]
@@ -41,11 +41,11 @@ def judge_as_runs(history: TrueHistory) -> Answers:
 
 def _answers(history: TrueHistory, folder: Path) -> Answers:
     groups: dict[Group, list[LostRecord]] = defaultdict(list)
-    for lost in history.lost:
+    for lost in (one for one in history.lost if one.kind == LOST):
         groups[lost.partition, lost.acks, _is_shown_committed(history, lost), _era(history, lost)].append(lost)
     _write_anomalies(folder, groups)
     record = Record(RecordFolder(folder), read_manifest(RecordFolder(folder)))
-    found: dict[Key, tuple[str | None, int | None]] = {}
+    found: dict[Key, Judged] = {}
     for (partition, acks, committed, era), group in groups.items():
         group.sort(key=lambda one: one.offset)
         lost_range = LostRange(
@@ -68,7 +68,7 @@ def _answers(history: TrueHistory, folder: Path) -> Answers:
             named = None if election is None else election.after.metadata_offset
             for one in group:
                 if part.what.first_offset <= one.offset <= part.what.last_offset:
-                    found[partition, one.value] = (part.attribution.cause, named)
+                    found[one.key] = Judged(part.attribution.cause, named, part.attribution.is_allowed)
     return found
 
 

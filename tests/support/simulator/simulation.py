@@ -107,12 +107,7 @@ class Simulation:
         for broker in self.brokers.values():
             self.controller.unfence(broker.node)
         self._run_until(SECOND)
-        rng, main = self.dice("placement"), list(range(1, self.setup.brokers + 1))
-        listed = {}
-        for number in range(self.setup.partitions):
-            rng.shuffle(main)
-            listed[number] = tuple(main)
-        self.controller.create(self.setup, listed)
+        self.controller.create(self.setup, self.setup.replicas_of(self.script.seed))
         self._run_until(1_500 * MS)
         self.clients.start()
         self.later(_TICK, self._tick)

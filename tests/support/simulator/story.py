@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ebbtide.record.steps import StepEntry
-from simulator.compare import Answers, kind_of
+from simulator.compare import Answers, Judged, kind_of
 from simulator.faults import START_NS
 from simulator.history import LostRecord, Row, TrueHistory
 
@@ -75,8 +75,17 @@ def _loss_lines(history: TrueHistory, answers: Answers | None) -> list[str]:
     groups: Counter[tuple[object, ...]] = Counter()
     examples: dict[tuple[object, ...], LostRecord] = {}
     for lost in history.lost:
-        answer = None if answers is None else answers.get((lost.partition, lost.value), (None, None))
-        key = (lost.partition, lost.acks, tuple(sorted(lost.right, key=str)), lost.road, lost.winner_lacks, answer)
+        answer = None if answers is None else answers.get(lost.key, Judged())
+        key = (
+            lost.kind,
+            lost.until,
+            lost.partition,
+            lost.acks,
+            tuple(sorted(lost.right, key=str)),
+            lost.road,
+            lost.winner_lacks,
+            answer,
+        )
         groups[key] += 1
         examples.setdefault(key, lost)
     lines = []
@@ -84,12 +93,13 @@ def _loss_lines(history: TrueHistory, answers: Answers | None) -> list[str]:
         lost, answer = examples[key], key[-1]
         truth = " or ".join(f"{cause} at [{at}]" for cause, at in sorted(lost.right, key=str))
         line = (
-            f"{count} lost of t-{lost.partition}, acks={lost.acks}, first offset {lost.offset} of epoch {lost.epoch}, "
-            f"sent {_seconds(lost.sent_ns)}, acked {_seconds(lost.done_ns)}: {truth}; broker {lost.winner}, elected by "
-            f"a {lost.road} election, lacks it ({lost.winner_lacks})"
+            f"{count} {lost.kind} of t-{lost.partition}, acks={lost.acks}, first offset {lost.offset} "
+            f"of epoch {lost.epoch}, sent {_seconds(lost.sent_ns)}, acked {_seconds(lost.done_ns)}: {truth}; "
+            f"broker {lost.winner}, elected by a {lost.road} election, lacks it ({lost.winner_lacks})"
         )
         if answers is not None:
-            cause, at = answers.get((lost.partition, lost.value), (None, None))
-            line += f"; judged {cause} at [{at}]: {kind_of(lost, (cause, at), violated=history.violated)}"
+            judged = answers.get(lost.key, Judged())
+            kind = kind_of(lost, judged, violated=history.violated)
+            line += f"; judged {judged.cause} at [{judged.election}]: {kind}"
         lines.append(line)
     return lines

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from analysis.spec.partition import MV_FETCH_CARRIES_BROKER_EPOCH
 from simulator.clients import Send
 from simulator.controller import ElectionMade
 from simulator.history import Answer
@@ -27,6 +26,19 @@ class Candidate:
 
     election: ElectionMade
     fates: dict[int, str]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A record of a partition that is gone; `read`: a consumer or an HW showed that it was committed.
+
+    `until`: the order of the last election that may be guilty; None: any.
+    """
+
+    partition: int
+    entry: Entry
+    read: bool
+    until: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,9 +78,9 @@ class Truth:
         orders = [lead.election.order for lead in self.leads.get(number, ()) if lead.led]
         return sum(self._led_since[one] <= last and self._led_until.get(one, last) >= first for one in orders) > 1
 
-    def stood_twice_at_its_offset(self, send: Send) -> bool:
+    def stood_twice_at_its_offset(self, number: int, entry: Entry) -> bool:
         """Return whether a retry wrote the value at the same offset in another epoch: to evidence it is one record."""
-        twins = [one for one in self.entries[send.partition] if (one.value, one.offset) == (send.value, send.offset)]
+        twins = [one for one in self.entries[number] if (one.value, one.offset) == (entry.value, entry.offset)]
         return len(twins) > 1
 
     def appended(self, entry: Entry, replica: Replica) -> None:
@@ -112,20 +124,22 @@ class Truth:
 
     def joined_stale(self, sim: Simulation, leader: Replica, joiner: int) -> None:
         """Note that a broker entered the ISR by a request from before its disk lost records."""
+        fate = "S" if sim.controller.takes_old_epochs else "V"
         replica = sim.brokers[joiner].replicas.get(leader.number)
         if replica is None:
             return
         for entry in leader.log[len(replica.log) :]:
             if replica.fates.get(entry.number) == "D":
-                replica.fates[entry.number] = "S"
+                replica.fates[entry.number] = fate
 
-    def guilty(self, number: int, entry: Entry, swapped: frozenset[int] = frozenset()) -> Candidate | None:
+    def guilty(self, missing: Missing, swapped: frozenset[int] = frozenset()) -> Candidate | None:
         """Return the guilty election of a lost record: the first without it after the last with it.
 
         The winners of elections in `swapped` are taken to have led if they did not, and the other way round.
         """
         found: Candidate | None = None
-        for lead in self.leads.get(number, ()):
+        entry = missing.entry
+        for lead in self._leads_of(missing):
             if lead.election.order <= entry.reign or lead.led is (lead.election.order in swapped):
                 continue
             if entry.number in lead.has:
@@ -136,12 +150,16 @@ class Truth:
                 found = Candidate(lead.election, lead.fates.get(entry.number, unseen))
         return found
 
-    def right_answers(self, sim: Simulation, number: int, entry: Entry, *, read: bool) -> frozenset[Answer]:
-        """Return every right answer for a lost record."""
-        found = self.guilty(number, entry)
+    def _leads_of(self, missing: Missing) -> list[Lead]:
+        found = self.leads.get(missing.partition, [])
+        return found if missing.until is None else [one for one in found if one.election.order <= missing.until]
+
+    def right_answers(self, sim: Simulation, missing: Missing) -> frozenset[Answer]:
+        """Return every right answer for a record that is gone; none if all leaders up to the last one had it."""
+        found = self.guilty(missing)
         if found is None:
-            return frozenset({("unexplained", None)})
-        answers = self._answers_for(sim, number, entry, found, read=read)
+            return frozenset({("unexplained", None)} if missing.until is None else ())
+        answers = self._answers_for(sim, missing, found)
         # The winner may have learned of several elections at once: each of them made it the leader.
         at, same = found.election.metadata_offset, self._same_leadership(found.election)
         return answers | {(cause, one) for cause, named in answers if named == at for one in same}
@@ -158,43 +176,43 @@ class Truth:
             found.append(one.order)
         return [self.all_elections[order].metadata_offset for order in found]
 
-    def _answers_for(
-        self, sim: Simulation, number: int, entry: Entry, found: Candidate, *, read: bool
-    ) -> frozenset[Answer]:
+    def _answers_for(self, sim: Simulation, missing: Missing, found: Candidate) -> frozenset[Answer]:
+        entry = missing.entry
         at = found.election.metadata_offset
-        answers = set(self._by_table(sim, entry, found))
+        answers = set(self._by_table(entry, found))
         if not answers:
-            answers = {("unexplained", at), *self._with_doubtful_leads_swapped(sim, number, entry)}
-            answers |= self._if_disks_took_it(sim, number, entry, found)
-            answers |= self._if_earlier_winners_lacked_it(sim, number, entry, found)
+            answers = {("unexplained", at), *self._with_doubtful_leads_swapped(sim, missing)}
+            answers |= self._if_disks_took_it(sim, missing, found)
+            answers |= self._if_earlier_winners_lacked_it(missing, found)
         if entry.acks != -1:
             if entry.committed_at is None:
                 return frozenset({("uncommitted-at-failover", at)})
-            if not read:
+            if not missing.read:
                 # Nothing need show that it was committed; which election lost it then is another question.
                 answers.add(("uncommitted-at-failover", None))
         return frozenset(answers)
 
-    def _with_doubtful_leads_swapped(self, sim: Simulation, number: int, entry: Entry) -> set[Answer]:
+    def _with_doubtful_leads_swapped(self, sim: Simulation, missing: Missing) -> set[Answer]:
         """Return what would be allowed if other winners had led, where nothing shows which of them did."""
-        doubtful = [lead.election.order for lead in self.leads.get(number, ()) if lead.is_doubtful][:4]
+        doubtful = [lead.election.order for lead in self._leads_of(missing) if lead.is_doubtful][:4]
         answers: set[Answer] = set()
         for count in range(1, len(doubtful) + 1):
             for swapped in combinations(doubtful, count):
-                found = self.guilty(number, entry, frozenset(swapped))
-                answers |= set() if found is None else set(self._by_table(sim, entry, found))
+                found = self.guilty(missing, frozenset(swapped))
+                answers |= set() if found is None else set(self._by_table(missing.entry, found))
         return answers
 
-    def _if_disks_took_it(self, sim: Simulation, number: int, entry: Entry, found: Candidate) -> set[Answer]:
+    def _if_disks_took_it(self, sim: Simulation, missing: Missing, found: Candidate) -> set[Answer]:
         """Return what would be allowed if disk losses had taken the record from replicas that did not have it.
 
         Nothing shows that they did not, if the disks held another record at the offset, or nobody measured what they
         held. A later election may then be the guilty one, if nobody saw that an earlier leader lacked the record.
         """
+        entry, number = missing.entry, missing.partition
         is_measured = not sim.script.lacks & {"log-ends", "steps"}
         is_shown = is_measured and self._is_shown_lacking(sim, number, entry, found.election)
         answers: set[Answer] = set()
-        for lead in self.leads.get(number, ()):
+        for lead in self._leads_of(missing):
             is_later = lead.election.order > found.election.order and not is_shown
             is_possible = is_later or lead.election.order == found.election.order
             if is_possible and lead.led and entry.number not in lead.has:
@@ -206,19 +224,17 @@ class Truth:
                 }
                 fates = dict(lead.fates.get(entry.number, found.fates))
                 fates |= {node: "D" for node in fates if fates[node] != "H" and node in lost}
-                answers |= set(self._by_table(sim, entry, Candidate(lead.election, fates)))
+                answers |= set(self._by_table(entry, Candidate(lead.election, fates)))
         return answers
 
-    def _if_earlier_winners_lacked_it(
-        self, sim: Simulation, number: int, entry: Entry, found: Candidate
-    ) -> set[Answer]:
+    def _if_earlier_winners_lacked_it(self, missing: Missing, found: Candidate) -> set[Answer]:
         """Return what would be allowed if winners from outside the ISR had lacked it, which nothing shows."""
-        answers: set[Answer] = set()
-        for lead in self.leads.get(number, ()):
+        entry, answers = missing.entry, set[Answer]()
+        for lead in self._leads_of(missing):
             election = lead.election
             if entry.reign < election.order < found.election.order and lead.led and election.road != "clean":
                 fates = {**dict.fromkeys(election.before.replicas, "H"), election.after.leader: "N"}
-                answers |= set(self._by_table(sim, entry, Candidate(election, fates)))
+                answers |= set(self._by_table(entry, Candidate(election, fates)))
         return answers
 
     def _is_shown_lacking(self, sim: Simulation, number: int, entry: Entry, election: ElectionMade) -> bool:
@@ -268,7 +284,7 @@ class Truth:
         for leads in self.leads.values():
             leads.sort(key=lambda lead: lead.election.order)
 
-    def _by_table(self, sim: Simulation, entry: Entry, found: Candidate) -> list[Answer]:
+    def _by_table(self, entry: Entry, found: Candidate) -> list[Answer]:
         """Return what the table of causes allows, in each of its rows that fits."""
         election, fates = found.election, found.fates
         winner, at = election.after.leader, election.metadata_offset
@@ -281,12 +297,12 @@ class Truth:
         if election.road != "clean":
             return [*answers, *self._by_name(entry, found, why)]
         sole = election.before.isr == {winner}
-        every = all(fates.get(one) in ("D", "S") for one in election.before.replicas)
-        if why in ("D", "S") and every:
+        every = all(fates.get(one) in _ON_DISKS for one in election.before.replicas)
+        if why in _ON_DISKS and every:
             answers.append(("beyond-tolerance", at))
         if why == "D" and sole and not election.elr_when_registered:
             answers.append(("last-replica-standing", at))
-        if why == "S" and sim.controller.cluster.metadata_version < MV_FETCH_CARRIES_BROKER_EPOCH:
+        if why == "S":
             answers.append(("stale-isr-join", at))
         return answers
 
@@ -311,7 +327,7 @@ class Truth:
         """Return whether KIP-966 promises the record: fewer disks than min ISR lost it, of those that held it."""
         if entry.committed_at is None:
             return False
-        lost = sum(1 for fate in found.fates.values() if fate in ("D", "S"))
+        lost = sum(1 for fate in found.fates.values() if fate in _ON_DISKS)
         return lost <= entry.min_isr - 1
 
     def _own_election(self, election: ElectionMade) -> ElectionMade | None:
@@ -330,7 +346,9 @@ class Truth:
 
 
 _SLACK = 300 * MS
-_NAMES = {"unclean": "unclean-election", "last-known": "last-known-leader"}
+_ON_DISKS = ("D", "S", "V")
+"""The fates of records that a disk took, whatever came then."""
+_NAMES = {"unclean": "unclean-election", "last-known": "last-known-leader", "recovery": "unclean-recovery"}
 
 
 def _log(broker: Broker, number: int) -> list[Entry]:
