@@ -103,7 +103,7 @@ def attribute(evident: EvidentRecord, lost_offset: LostOffset) -> Attribution:
     return _attribution(evident, partition, answer_of_offset(partition, lost_offset), lost_offset.offset)
 
 
-def answer_of_offset(partition: Partition, lost_offset: LostOffset) -> CauseAnswer:
+def answer_of_offset(partition: EvidentPartition, lost_offset: LostOffset) -> CauseAnswer:
     """Return what the histories of that offset agree on."""
     until_epoch = lost_offset.until_epoch
     until = None if until_epoch is None else partition.elections.of_epoch.get(until_epoch)
