@@ -1,4 +1,4 @@
-"""Writes the traceback of a bug in Ebbtide to a file, and names that file."""
+"""Prints why a record cannot be judged, and writes the traceback of a bug in Ebbtide to a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from ebbtide.errors import HarnessError
+from ebbtide.errors import EbbtideError, ExitCode, HarnessError
 from ebbtide.places import state_dir
 from ebbtide.version import version_text
 
@@ -38,3 +38,22 @@ def write_crash_report(error: BaseException) -> str:
             continue
         return f"error: {summary}\n  where:   {path}"
     return f"error: {summary}\n{text}"
+
+
+def print_failure(record: str, failure: str) -> None:
+    """Print why a record was not judged, in the words of the process that tried."""
+    print(f"error: {'' if record in failure else f'{record}: '}{failure}", file=sys.stderr)
+
+
+def print_error(record: str, error: EbbtideError) -> ExitCode:
+    """Print why a record cannot be judged, and for a bug where its traceback is."""
+    from analysis.judging.many_records import Bug
+    from ebbtide.record.manifest import NoRecord
+
+    if isinstance(error, NoRecord):
+        error.allowed = "a run record (a folder with a manifest.json), or a folder of run records"
+    named = error.where is not None and error.where.startswith(record)
+    print(f"error: {'' if named else f'{record}: '}{error.render()}", file=sys.stderr)
+    if isinstance(error, Bug):
+        print(write_crash_report(error.error), file=sys.stderr)
+    return error.exit_code

@@ -162,7 +162,7 @@ def judging_together(*, prints_errors: bool = True, prints_stages: bool = False)
     with _session() as session:
 
         def judge_all(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-            from harness.cli.record_error import print_error
+            from harness.cli.crash import print_error
 
             with Heartbeat(len(records), each_stage=prints_stages) as beat:
                 ends = _judge_all(records, session, beat) if records else {}

@@ -116,7 +116,6 @@ def run_and_judge(
     from harness.cli.output import print_json
     from harness.cli.progress import judging_note, print_saving
     from harness.cli.rule_files import rule_paths
-    from harness.cli.run_table import print_run_table
     from harness.cli.runs_compare import print_comparison
     from harness.runner.live_view import display_for
 
@@ -145,7 +144,7 @@ def run_and_judge(
             else None
         )
         if many and not as_json:
-            print_run_table(requests, ends)
+            _print_run_table(requests, ends)
         elif len(records) > 1 and not as_json:
             print_comparison(records)
         code = _print_failures(failures, code)
@@ -166,7 +165,7 @@ def _print_verdicts(
     """Print each verdict when there is one, or all as a table unless `in_lines`; return the worst exit code."""
     from ebbtide.record.outcomes import exit_code_of
     from ebbtide.record.verdict import read_judgement
-    from harness.cli.record_error import print_error, print_failure
+    from harness.cli.crash import print_error, print_failure
     from harness.cli.verdict_output import VerdictOutput
 
     output = VerdictOutput(len(records), as_json=as_json, show=show, in_lines=in_lines, fail_on=fail_on)
@@ -306,3 +305,29 @@ def _analyze(records: Sequence[Path]) -> str:
     from harness.cli.rule_files import rule_words
 
     return f"ebbtide analyze {shlex.join(map(str, records))}{rule_words()}"
+
+
+def _print_run_table(requests: Sequence[RunRequest], ends: Sequence[Path | EbbtideError]) -> None:
+    """Print a row for each run: its outcome, its counts, and its record or that it failed."""
+    from harness.cli.output import print_table
+
+    print()
+    headers = ("scenario", "kafka", "outcome", "acked", "lost", "record")
+    rows = [(one.scenario.name, one.kafka, *_run_cells(end)) for one, end in zip(requests, ends, strict=True)]
+    print_table(headers, rows)
+
+
+def _run_cells(end: Path | EbbtideError) -> tuple[str, str, str, str]:
+    from ebbtide.record.outcomes import outcome_word
+    from ebbtide.record.verdict import read_verdict, unfinished_verdict
+    from ebbtide.shown_text import shown_path
+    from harness.cli.runs import judged_counts, shown_count
+
+    if isinstance(end, EbbtideError):
+        return "failed", "-", "-", "-"
+    record = RecordFolder(end)
+    verdict = read_verdict(record)
+    if verdict is None or verdict == unfinished_verdict(verdict.run_id):
+        return "not judged", "-", "-", shown_path(end)
+    acked, lost = judged_counts(record, verdict)
+    return outcome_word(verdict), shown_count(acked), shown_count(lost), shown_path(end)

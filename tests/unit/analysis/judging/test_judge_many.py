@@ -16,7 +16,7 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import Counts, Verdict
-from harness.cli import crash, record_error
+from harness.cli import crash
 
 VERDICT = Verdict(run_id="r", outcome="inconclusive", why=[], counts=Counts(sends=0, acked=0, polls=0))
 
@@ -45,7 +45,7 @@ def test_a_bug_that_one_record_brings_out_stops_no_other(
     (_, good), (_, bad), (_, better) = many.judge_many(records, None)  # type: ignore[arg-type]
     assert good is better is VERDICT
     assert isinstance(bad, many.Bug)
-    assert record_error.print_error(str(records[1]), bad) == ExitCode.HARNESS_FAILED
+    assert crash.print_error(str(records[1]), bad) == ExitCode.HARNESS_FAILED
     told = capsys.readouterr().err
     assert str(records[1]) in told
     (traceback,) = (tmp_path / "state" / "crashes").iterdir()
