@@ -34,8 +34,8 @@ from pyspark.sql import SparkSession
 from analysis.items import reconcile_all
 from analysis.judge.rules import registry
 from analysis.judge.rules.anomaly import Anomaly
+from analysis.record import row_batches
 from analysis.record.record import Record
-from analysis.rows import batches as row_batches
 from analysis.rows import summing
 from bench.reconcile_mutants import MUTANTS, ONLY_NARROWED, Mutant
 from ebbtide.errors import HarnessError

@@ -91,7 +91,7 @@ def failed_run(error: Exception, time_s: float) -> EngineRun:
 def _run(engine: str, record: Path, scratch: Path, memory: str) -> EngineRun:
     if engine == "ebbtide":
         from analysis.items import reconcile
-        from analysis.rows.files import rows_of
+        from analysis.record.table_files import rows_of
         from analysis.spark.session import session
         from ebbtide.record.manifest import read_manifest
 

@@ -16,8 +16,9 @@ from analysis.reconcile import (
     crowds,
     history,
 )
-from analysis.rows import batches, choose, compare, replicas, small_tables, values
-from analysis.rows import groups as rows_groups
+from analysis.record import groups as rows_groups
+from analysis.record import row_batches as batches
+from analysis.rows import choose, compare, replicas, small_tables, values
 
 Mutant = tuple[ModuleType, str, str]
 """A module, a piece of its text that occurs once, and the text that replaces it."""

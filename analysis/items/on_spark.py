@@ -23,7 +23,6 @@ from analysis.record.record import Record
 from analysis.rows.choose import choose
 from analysis.rows.facts import Facts
 from analysis.rows.question import KindQuestion
-from analysis.rows.runs import RunFiles
 from analysis.rows.summing import SummedRun
 from analysis.spark.columns import partition_facts
 from analysis.spark.keeping import FrameKeeper
@@ -37,14 +36,14 @@ Spark: TypeAlias = SparkSession | Callable[[], SparkSession]
 
 
 def find_items(
-    spark: Spark, asked: Sequence[SummedRun], runs: Sequence[RunFiles], stage: Callable[[str], None]
+    spark: Spark, asked: Sequence[SummedRun], runs: Sequence[Record], stage: Callable[[str], None]
 ) -> list[AnomalySummary]:
     """Find, count and store the items of all runs; only the runs `asked` can have any.
 
     Returns a summary for each run. Raises for rows of any of them.
     """
     summaries = [AnomalySummary() for _ in runs]
-    folders = [run.record.folder for run in runs]
+    folders = [run.folder for run in runs]
     try:
         if not isinstance(spark, SparkSession):
             stage("starting Spark")
@@ -71,7 +70,7 @@ def find_items(
         for run in runs:
             if run.remote is not None:
                 run.remote.check_answers()
-        raise _as_usage_error(error, [run.record for run in runs]) from None
+        raise _as_usage_error(error, runs) from None
     return summaries
 
 

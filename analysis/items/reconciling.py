@@ -19,8 +19,6 @@ from analysis.judge.rules import registry
 from analysis.reconcile.commits import why_unchecked
 from analysis.reconcile.model import Reconciliation
 from analysis.record.record import Record
-from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
-from analysis.rows.runs import RunFiles, run_files
 from analysis.rows.summing import SummedRun, sum_up
 from ebbtide.scratch import SPARK, ScratchFolder
 
@@ -41,33 +39,29 @@ def reconcile_all(
     spark: Spark,
     records: Sequence[Record],
     stage: Callable[[str], None] = lambda _: None,
-    remote: Copies = NO_COPIES,
 ) -> list[Reconciliation]:
     """Reconcile several records in the same jobs; `stage` is called with each stage.
 
-    `remote` says which of the folders are copies, and of what; their anomalies/ is then in the
-    copy. Raises as `reconcile` does: for any of the records, and then none is done.
+    Raises as `reconcile` does: for any of the records, and then none is done.
     """
-    runs = [checked_run(record, remote.get(record.folder.path)) for record in records]
-    return reconcile_runs(spark, runs, stage)
+    for record in records:
+        check_record(record)
+    return reconcile_checked(spark, records, stage)
 
 
-def checked_run(record: Record, remote: RemoteRecord | None = None) -> RunFiles:
-    """Return a run that `reconcile_runs` accepts.
-
-    Raises as `reconcile` does, for all that shows before rows are read.
-    """
-    if remote is not None:
-        remote.check_writable()
+def check_record(record: Record) -> None:
+    """Check a record for `reconcile_checked`. Raises as `reconcile` does, for all that shows before rows are read."""
+    if record.remote is not None:
+        record.remote.check_writable()
     else:
         check_writable(record.folder)
-    return run_files(record, remote)
+    _ = record.checked, record.gaps
 
 
-def reconcile_runs(
-    spark: Spark, runs: Sequence[RunFiles], stage: Callable[[str], None] = lambda _: None
+def reconcile_checked(
+    spark: Spark, runs: Sequence[Record], stage: Callable[[str], None] = lambda _: None
 ) -> list[Reconciliation]:
-    """Reconcile several runs in the same jobs.
+    """Reconcile several checked records in the same jobs.
 
     Raises for rows of any of them, and then none is done.
     """
@@ -79,7 +73,7 @@ def reconcile_runs(
     asked = [one for one in summed if one.answers.possible]
     if not asked:
         stage("storing")
-        store([run.record.folder for run in runs], None, [False for _ in runs], runs[0].remote)
+        store([run.folder for run in runs], None, [False for _ in runs], runs[0].remote)
         return [_reconciliation(one, summary) for one, summary in zip(summed, summaries, strict=True)]
     from analysis.items.on_spark import find_items
 

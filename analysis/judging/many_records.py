@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.judging.one_record import conclude, prepare_record
+from analysis.record.whole import has_unreadable_rows
 from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.record.folder import RecordFolder
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from analysis.items.on_spark import Spark
     from analysis.reconcile.model import Reconciliation
     from analysis.record.record import Record
-    from analysis.rows.runs import RunFiles
 
 Stage = Callable[[str], None]
 """Is called with each stage of the work, for a display."""
@@ -63,10 +63,9 @@ def judge_many(
 def _judge_batch(
     batch: Sequence[Path], spark: Spark, stage: Stage, remote: Copies, seen: Seen
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
-    from analysis.items import checked_run
-    from analysis.rows.runs import has_unreadable_rows
+    from analysis.items import check_record
 
-    runs: dict[Path, RunFiles] = {}
+    runs: dict[Path, Record] = {}
     errors: dict[Path, EbbtideError] = {}
     # Such a record is reconciled apart: if it is known to fail, the others would have to run their
     # jobs again.
@@ -74,9 +73,10 @@ def _judge_batch(
     stage("reading")
     for record in batch:
         try:
-            copied = remote.get(record)
-            runs[record] = checked_run(_prepare(record, copied), copied)
-            if has_unreadable_rows(runs[record]):
+            prepared = _prepare(record, remote.get(record))
+            check_record(prepared)
+            runs[record] = prepared
+            if has_unreadable_rows(prepared, prepared.gaps):
                 unreadable.append(record)
         except EbbtideError as error:
             errors[record] = error
@@ -91,7 +91,7 @@ def _judge_batch(
         done: Verdict | EbbtideError
         ended: Reconciliation | EbbtideError = errors[record] if record in errors else found[record]
         try:
-            done = ended if isinstance(ended, EbbtideError) else _conclude(runs[record].record, ended, copied, seen)
+            done = ended if isinstance(ended, EbbtideError) else _conclude(runs[record], ended, copied, seen)
         except EbbtideError as error:
             done = error
         except Exception as error:
@@ -108,8 +108,9 @@ def _prepare(folder: Path, copied: RemoteRecord | None) -> Record:
         return prepare_record(RecordFolder(folder))
     copied.fetch()
     record = prepare_record(RecordFolder(folder))
-    # Spark reads the completed tables at the record's own address.
+    # Executors see the completed tables at the record's own address.
     copied.put_back()
+    record.remote = copied
     return record
 
 
@@ -121,19 +122,19 @@ def _conclude(record: Record, reconciliation: Reconciliation, copied: RemoteReco
     return verdict
 
 
-def _reconcile(runs: Sequence[RunFiles], spark: Spark, stage: Stage) -> dict[Path, Reconciliation | EbbtideError]:
+def _reconcile(runs: Sequence[Record], spark: Spark, stage: Stage) -> dict[Path, Reconciliation | EbbtideError]:
     """Reconcile all runs at once; if that fails, each half by itself.
 
     Some damage shows only when rows are read.
     """
-    from analysis.items import reconcile_runs
+    from analysis.items import reconcile_checked
 
     if not runs:
         return {}
     try:
-        return {run.record.folder.path: one for run, one in zip(runs, reconcile_runs(spark, runs, stage), strict=True)}
+        return {run.folder.path: one for run, one in zip(runs, reconcile_checked(spark, runs, stage), strict=True)}
     except EbbtideError as error:
         if len(runs) == 1:
-            return {runs[0].record.folder.path: error}
+            return {runs[0].folder.path: error}
     half = len(runs) // 2
     return _reconcile(runs[:half], spark, stage) | _reconcile(runs[half:], spark, stage)

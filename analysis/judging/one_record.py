@@ -48,6 +48,7 @@ from analysis.judge.rules.own import own_rules_in_use
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from analysis.judge.trace.of_run import seen_actions
 from analysis.judge.unsure_times import without_unsure_causes, without_unsure_findings
+from analysis.judging.scans import SCANS
 from analysis.reconcile.model import WrongCopies
 from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
@@ -95,7 +96,9 @@ def prepare_record(folder: RecordFolder) -> Record:
     Raises `UsageError` when it is not a record, or its run is still going.
     """
     check_ended(folder)
-    return complete_tables(Record.at(folder))
+    record = complete_tables(Record.at(folder))
+    record.asked = SCANS
+    return record
 
 
 def conclude(record: Record, reconciliation: Reconciliation, *, named: str | None = None) -> Verdict:
@@ -243,7 +246,7 @@ def _facts(judged: Judged, checked: Sequence[CheckedClause], kinds: Mapping[str,
     facts = coverage(judged.record)
     if TRANSITIONS not in threw:
         facts |= seen_actions(judged.trace)
-    facts |= client_facts(judged)
+    facts |= client_facts(judged.record)
     facts["copies-sent"] = sum(judged.copies_sent.values())
     known = [kind for kind in ANOMALIES if kind.name not in judged.unknown]
     facts |= {kind.fact.name: kinds.get(kind.name, 0) for kind in known if kind.fact}

@@ -15,21 +15,20 @@ spans longer, and none of what is concluded from an order is wrong by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from analysis.record.files import RecordFiles
+from analysis.record.row_batches import Rows
+from analysis.record.scans import Scan
 from analysis.record.timeline import Timeline
 from ebbtide.record.rows import Row
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.tables import TABLES
-from ebbtide.untrusted.parquet import read_batches
 
 Times = npt.NDArray[np.int64]
 Span = tuple[int, int]
@@ -44,36 +43,26 @@ _MARGIN_NS = 1_000_000_000
 """The orders show a step only as far as their own rows reach; the span may begin a little earlier."""
 
 
-class _Times(msgspec.Struct, frozen=True, kw_only=True):
+class _Times(NamedTuple):
     """The times of a table's rows: of a question and of its answer.
 
-    `series` are the columns that tell one series of rows from another, and `order` the column by which a series is
-    ordered; None: the order of the rows. Without a series the rows have no order.
+    `series`: the numbers that distinguish one series of rows of a topic from another, and `order` the column by which
+    a series is ordered; None: the order of the rows. Without a series the rows have no order.
     """
 
     asked: str
     answered: str
     series: tuple[str, ...] = ()
     order: str | None = None
-    where: pc.Expression | None = None
-
-    @property
-    def read(self) -> list[str]:
-        """The columns to read."""
-        return [self.asked, self.answered, *self.series, *([] if self.order is None else [self.order])]
 
 
 _TABLES = {
-    "sends": _Times(asked="sent_ns", answered="done_ns", series=("topic", "partition", "producer"), order="sequence"),
-    "watermarks": _Times(
-        asked="asked_ns",
-        answered="at_ns",
-        series=("topic", "partition", "broker"),
-        where=pc.field("source") == "list_offsets",
-    ),
-    "described": _Times(asked="asked_ns", answered="at_ns", series=("topic", "partition", "broker")),
-    "commits": _Times(asked="asked_ns", answered="done_ns"),
+    "sends": _Times("sent_ns", "done_ns", ("partition", "producer"), "sequence"),
+    "watermarks": _Times("asked_ns", "at_ns", ("partition", "broker")),
+    "described": _Times("asked_ns", "at_ns", ("partition", "broker")),
+    "commits": _Times("asked_ns", "done_ns"),
 }
+_MORE = {"sends": ("topic",), "watermarks": ("topic", "source"), "described": ("topic",), "commits": ()}
 
 
 class ClockDoubt(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,24 +89,54 @@ class ClockDoubt(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def clock_doubt(
-    record: RecordFiles, timeline: Timeline, steps: Sequence[StepEntry] | None, *, apart_ns: int = AGREE_NS
-) -> ClockDoubt:
-    """Return in which spans of time the record's clock is not sure.
+class StepsBack(Scan[list[Span]]):
+    """The spans that the rows of the tables show, batch by batch."""
 
-    `apart_ns`: how far the clocks of the controllers may be apart. Raises `UsageError` for a damaged table.
+    columns: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        table: (*_MORE[table], one.asked, one.answered, *one.series, *([one.order] if one.order else []))
+        for table, one in _TABLES.items()
+    }
+
+    def __init__(self, record: RecordFiles) -> None:
+        super().__init__(record)
+        self._spans: list[Span] = []
+
+    def add(self, rows: Rows) -> None:
+        """Add the spans of a batch."""
+        columns = _TABLES[rows.table]
+        first, last = rows.numbers(columns.asked), rows.numbers(columns.answered)
+        counts = rows.where_word("source", "list_offsets") if rows.table == "watermarks" else np.ones(rows.count, bool)
+        late = (first > last + AGREE_NS) & counts & rows.known(columns.asked) & rows.known(columns.answered)
+        if late.any():
+            self._spans.append((int(last[late].min()), int(first[late].max())))
+        if columns.series:
+            times = last if columns.order is None else first
+            for _, here in rows.parts(*columns.series):
+                some = here if counts.all() else here[counts[here]]
+                if columns.order is not None:
+                    order = rows.numbers(columns.order)[some]
+                    some = some if (np.diff(order) >= 0).all() else some[np.argsort(order, kind="stable")]
+                of_series = times[some]
+                for at in np.flatnonzero(np.diff(of_series) < -AGREE_NS):
+                    self._spans.append((int(of_series[at + 1]), int(of_series[at])))
+
+    def result(self) -> list[Span]:
+        """Return the spans."""
+        return self._spans
+
+
+def clock_doubt(
+    seen: Iterable[Span], timeline: Timeline, steps: Iterable[StepEntry], *, apart_ns: int, is_watched: bool
+) -> ClockDoubt:
+    """Return in which spans of time a record's clock is not sure.
+
+    `seen`: the spans that the tables and evidence.json show. `apart_ns`: how far the controllers' clocks may be apart.
     """
-    report = record.reports.timeline
-    spans = list(report.unsure_ns) if report is not None else []
-    spans += _backward(_metadata_times(timeline), apart_ns)
-    for step in steps or ():
+    spans = [*seen, *_backward(_metadata_times(timeline), apart_ns)]
+    for step in steps:
         times = [at for at in (step.fired_ns, step.effect_ns, step.healed_ns) if at is not None]
         spans += _backward(np.array(times, dtype=np.int64), AGREE_NS)
-    for table, columns in _TABLES.items():
-        for file in record.files(table):
-            for batch in read_batches([file], table, schema=TABLES[table], columns=columns.read, where=columns.where):
-                spans += _steps_in(batch, columns)
-    return ClockDoubt(spans=tuple(_merged(spans)), is_watched=record.clocks.is_watched)
+    return ClockDoubt(spans=tuple(_merged(spans)), is_watched=is_watched)
 
 
 def _metadata_times(timeline: Timeline) -> Times:
@@ -136,36 +155,6 @@ def _backward(times: Times, apart_ns: int) -> list[Span]:
     if not len(back):
         return []
     return [(int(times[back].min()), int(highest[back].max()))]
-
-
-def _steps_in(batch: pa.RecordBatch, columns: _Times) -> Iterator[Span]:
-    """Yield the spans that the rows of a batch show."""
-    asked, answered = batch.column(columns.asked), batch.column(columns.answered)
-    both = np.asarray(pc.and_(asked.is_valid(), answered.is_valid()))
-    first, last = _numbers(asked)[both], _numbers(answered)[both]
-    late = first > last + AGREE_NS
-    if late.any():
-        yield int(last[late].min()), int(first[late].max())
-    if columns.series:
-        times = _numbers(asked if columns.order else answered)
-        yield from _steps_of_series(times, batch, columns)
-
-
-def _steps_of_series(times: Times, batch: pa.RecordBatch, columns: _Times) -> Iterator[Span]:
-    """Yield a span for each row whose time is below that of the row before it in its series."""
-    if columns.order is None and not _backward(times, AGREE_NS):
-        return
-    keys = [np.asarray(batch.column(name).dictionary_encode().indices) for name in columns.series]
-    order = np.arange(len(times)) if columns.order is None else _numbers(batch.column(columns.order))
-    rows = np.lexsort((order, *keys))
-    same = np.all([key[rows][1:] == key[rows][:-1] for key in keys], axis=0)
-    before, after = times[rows][:-1], times[rows][1:]
-    for at in np.flatnonzero(same & (after < before - AGREE_NS)):
-        yield int(after[at]), int(before[at])
-
-
-def _numbers(column: pa.Array) -> Times:
-    return np.asarray(pc.fill_null(column, 0)).astype(np.int64)
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:

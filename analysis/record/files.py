@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.record.small_files import SmallFiles
+from analysis.record.table_files import TableFile, check_file, check_manifest
+from ebbtide.errors import Problems
 from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.files import is_file
 from ebbtide.untrusted.parquet import ParquetSource, read_batches
@@ -41,6 +43,29 @@ class RecordFiles(SmallFiles):
             paths = self.folder.files(table, is_same)
             self._sources[table] = tuple(sources.get(path) or ParquetSource(path) for path in paths)
         return self._sources[table]
+
+    @cached_property
+    def checked(self) -> dict[str, list[TableFile]]:
+        """The files of each table, checked by their footers; a table without files is missing.
+
+        Raises `Problems` with everything that is wrong with the files and with the manifest, at once.
+        """
+        problems = check_manifest(self.folder, self.manifest)
+        found: dict[str, list[TableFile]] = {table: [] for table in TABLES}
+        for table, files in found.items():
+            for source in self.files(table):
+                if (unreadable := self.folder.why_unreadable(source.path)) is not None:
+                    problems.append(unreadable)
+                elif (file := check_file(source, table, problems)) is not None:
+                    files.append(file)
+        if problems:
+            raise Problems(str(self), problems)
+        return found
+
+    @cached_property
+    def row_counts(self) -> dict[str, int]:
+        """The rows of each table, by the footers."""
+        return {table: sum(file.rows for file in files) for table, files in self.checked.items()}
 
     def held(self) -> dict[str, pa.Buffer]:
         """Return the contents of the tables' files that are held in memory, by their names."""

@@ -11,18 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from analysis.record.clock_steps import AGREE_NS, CLOCKS_AGREE_NS, ClockDoubt, clock_doubt
+from analysis.record.clock_steps import AGREE_NS, CLOCKS_AGREE_NS, ClockDoubt, StepsBack, clock_doubt
 from analysis.record.elections import ElectionEvent, all_elections
 from analysis.record.files import RecordFiles
 from analysis.record.protocol import RulesInForce
 from analysis.record.requests import Request, requests
+from analysis.record.scans import R, Scan, feed_table
 from analysis.record.small_files import Missing
 from analysis.record.timeline import Timeline, load_timeline, watched_timeline
 from analysis.record.whole import Gap, gaps_of
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
+
+if TYPE_CHECKING:
+    from analysis.remote.record import RemoteRecord
 
 KAFKA_SESSION_TIMEOUT_S = 9.0
 """broker.session.timeout.ms in seconds, where the scenario does not set it."""
@@ -33,6 +38,32 @@ class Record(RecordFiles):
 
     Of a cluster that was only watched, the record has what people said of its steps and no proof. Then no step counts.
     """
+
+    asked: tuple[type[Scan[Any]], ...] = ()
+    """The scans that the pass over each table feeds."""
+    remote: RemoteRecord | None = None
+    """The record on another file system that the folder is a copy of."""
+
+    @cached_property
+    def _scans(self) -> dict[type[Scan[Any]], Scan[Any]]:
+        return {}
+
+    def scans(self) -> list[Scan[Any]]:
+        """Return all scans that somebody asks for, as far as they are."""
+        return [self._scan(kind) for kind in self.asked]
+
+    def seen(self, kind: type[Scan[R]]) -> R:
+        """Return the answer of a scan, which reads the tables that it has not read."""
+        scan = self._scan(kind)
+        for table in scan.columns:
+            if table not in scan.has_read:
+                feed_table(self, table, [scan])
+        return scan.answer
+
+    def _scan(self, kind: type[Scan[R]]) -> Scan[R]:
+        if kind not in self._scans:
+            self._scans[kind] = kind(self)
+        return self._scans[kind]
 
     @cached_property
     def gaps(self) -> tuple[Gap, ...]:
@@ -58,8 +89,14 @@ class Record(RecordFiles):
     @cached_property
     def clock_doubt(self) -> ClockDoubt:
         """Which of the record's times are not sure."""
-        apart_ns = AGREE_NS if self.manifest.watch is None else CLOCKS_AGREE_NS
-        return clock_doubt(self, self.timeline, self.proven_steps, apart_ns=apart_ns)
+        report = self.reports.timeline
+        return clock_doubt(
+            [*self.seen(StepsBack), *(report.unsure_ns if report is not None else ())],
+            self.timeline,
+            self.proven_steps or (),
+            apart_ns=AGREE_NS if self.manifest.watch is None else CLOCKS_AGREE_NS,
+            is_watched=self.clocks.is_watched,
+        )
 
     @property
     def readable_scenario(self) -> Scenario | None:

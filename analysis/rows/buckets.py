@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.rows.groups import Groups, Ints, parts_of
+from analysis.record.groups import Groups, Ints, parts_of
 from ebbtide.errors import HarnessError
 
 Sums: TypeAlias = NDArray[np.void]

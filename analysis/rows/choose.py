@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from analysis.rows.batches import RowGroup, Rows, batches, for_each, row_groups
+from analysis.record.groups import BITS, Bools, Ints
+from analysis.record.row_batches import RowGroup, Rows, batches, for_each, row_groups
 from analysis.rows.clients import placed_sends
-from analysis.rows.groups import BITS, Bools, Ints
 from analysis.rows.summing import BLOCKS_MAX, SummedRun
 from ebbtide.record.tables import TABLES
 
@@ -153,7 +153,7 @@ def _choose(chosen: Chosen | None, write: Write, group: RowGroup) -> None:
         counts, needed = masks[at] if masks is not None else (np.ones(rows.count, np.bool_),) * 2
         if needed.any():
             columns = {name: rows.column(name) for name in TABLES[group.table].names}
-            columns["run"] = pa.array(np.full(rows.count, group.run_number, np.int32))
+            columns["run"] = pa.array(np.full(rows.count, group.run, np.int32))
             if group.table == "polls":
                 columns |= {"final": pa.array(rows.is_final()), "counts": pa.array(counts)}
             table = pa.table(columns, schema=schema_of(group.table))

@@ -12,7 +12,7 @@ shows it, and a block with two rows at one offset never agrees.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analysis.rows.batches import BatchReader, RowGroup, Rows, batches
+from analysis.record.groups import BITS, Bools, Groups, Ints, added_up, bit_of, hashed, parts_of
+from analysis.record.row_batches import Rows
 from analysis.rows.buckets import BLOCK_SUM, VALUE_SUM, SumStore
-from analysis.rows.deletions import CLOCK_NS
+from analysis.rows.deletions import CLOCK_NS, Deletion
 from analysis.rows.facts import PollFacts, SendFacts
-from analysis.rows.groups import BITS, Bools, Groups, Ints, added_up, bit_of, hashed, parts_of
-from analysis.rows.runs import RunFiles
 
 ACKS, HIDDEN_ACKS = 0, 1
 """The sources that are no session."""
@@ -56,10 +55,10 @@ class ConsumerSession(NamedTuple):
 class ClientSums:
     """The sums of a run's sends and polls, and the facts of its partitions."""
 
-    def __init__(self, run: RunFiles, folder: Callable[[], Path], asked: Sequence[BatchReader] = ()) -> None:
-        """`asked`: questions that sum up some columns of these tables, too."""
-        self.run = run
-        self._asked = {table: [one for one in asked if table in one.reads] for table in ("sends", "polls")}
+    def __init__(self, deletions: Sequence[Deletion], folder: Callable[[], Path]) -> None:
+        """`deletions`: what steps deleted on purpose."""
+        self._deletions = deletions
+        self.columns = {"sends": (*_SENDS, *_TIMES) if deletions else _SENDS, "polls": _POLLS}
         self.blocks = SumStore(BLOCK_SUM, folder)
         self.values = SumStore(VALUE_SUM, folder)
         self.sources: list[ConsumerSession | None] = [None, None]
@@ -93,25 +92,13 @@ class ClientSums:
         final = np.array([one is not None and one.final for one in self.sources])
         return final, np.array([one is not None and one.read_committed for one in self.sources])
 
-    def sum_sends(self, group: RowGroup) -> None:
-        """Sum up a row group of sends."""
-        for rows in self._batches(group, (*_SENDS, *_TIMES) if self.run.deletions else _SENDS):
-            self._add_sends(rows)
-
-    def _batches(self, group: RowGroup, columns: Sequence[str]) -> Iterator[Rows]:
-        """Yield the rows of a row group; the questions look at them, too."""
-        asked = self._asked[group.table]
-        for rows in batches(group, {*columns, *(name for one in asked for name in one.reads[group.table])}):
-            yield rows
-            for one in asked:
-                one.add(rows)
-
-    def _add_sends(self, rows: Rows) -> None:
+    def add_sends(self, rows: Rows) -> None:
+        """Sum up a batch of sends."""
         (topic, topics), (status, statuses) = rows.words("topic"), rows.words("status")
         partition, offset, value = (rows.numbers(name) for name in ("partition", "offset", "value"))
         has_offset, placed = rows.known("offset"), placed_sends(rows)
         hidden, in_txn, aborted = hidden_sends(rows), _in_transaction(rows), rows.where_word("txn_outcome", "aborted")
-        deleted, unsure = _deleted_sends(rows)
+        deleted, unsure = _deleted_sends(rows, self._deletions)
         block = np.where(placed, offset >> BITS, -1)
         hashes, bits = hashed(self._seed, offset, value), bit_of(offset)
         groups = Groups([status, topic, partition, block])
@@ -164,23 +151,22 @@ class ClientSums:
         for (topic, partition), here in parts_of(keys[:2]):
             self.blocks.add((topics[topic], partition), **{name: column[here] for name, column in columns.items()})
 
-    def doubt_sent_values(self) -> Ints:
-        """Return the blocks of values of which a send failed, or may be hidden: only there, reads matter."""
-        self._doubted = [np.unique(np.concatenate([np.zeros(0, np.int64), *self._doubted]))]
-        return self._doubted[0]
+    @cached_property
+    def _doubted_blocks(self) -> Ints:
+        """The blocks of values of which a send failed, or may be hidden: only there, reads matter."""
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *self._doubted]))
 
-    def sum_polls(self, doubted: Ints, group: RowGroup) -> None:
-        """Sum up a row group of polls; `doubted` is `doubt_sent_values`."""
-        for rows in self._batches(group, _POLLS):
-            rows.refuse_negative_offsets()
-            committed = rows.where_word("isolation", "read_committed")
-            self._add_polls(rows, committed)
-            value, known = rows.numbers("value"), rows.known("value")
-            self._add_values(FINAL, value[known & rows.is_final()])
-            if len(doubted):
-                read = known & np.isin(value >> BITS, doubted)
-                self._add_values(READ, value[read])
-                self._add_values(READ_COMMITTED, value[read & committed])
+    def add_polls(self, rows: Rows) -> None:
+        """Sum up a batch of polls; all sends are summed up by then."""
+        rows.refuse_negative_offsets()
+        committed = rows.where_word("isolation", "read_committed")
+        self._add_polls(rows, committed)
+        value, known = rows.numbers("value"), rows.known("value")
+        self._add_values(FINAL, value[known & rows.is_final()])
+        if len(self._doubted_blocks):
+            read = known & np.isin(value >> BITS, self._doubted_blocks)
+            self._add_values(READ, value[read])
+            self._add_values(READ_COMMITTED, value[read & committed])
 
     def _add_polls(self, rows: Rows, committed: Bools) -> None:
         (topic, topics), partition, offset = rows.words("topic"), rows.numbers("partition"), rows.numbers("offset")
@@ -259,10 +245,9 @@ def hidden_sends(rows: Rows) -> Bools:
     return hidden
 
 
-def _deleted_sends(rows: Rows) -> tuple[Bools, Bools]:
+def _deleted_sends(rows: Rows, deletions: Sequence[Deletion]) -> tuple[Bools, Bools]:
     """Return which rows were deleted on purpose, and which of them may have been lost before (the module deletions)."""
     deleted, stood = np.zeros(rows.count, np.bool_), np.zeros(rows.count, np.bool_)
-    deletions = rows.group.run.deletions
     if not deletions:
         return deleted, stood
     sent, done = rows.numbers("sent_ns"), rows.numbers("done_ns")

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from analysis.record.groups import BITS, Bools, Groups, Ints, bit_count, highest_bit, parts_of
 from analysis.rows.buckets import Sums
 from analysis.rows.clients import ACKS, HIDDEN_ACKS, ClientSums, ConsumerSession
 from analysis.rows.facts import Facts, partition_rows
-from analysis.rows.groups import BITS, Bools, Groups, Ints, bit_count, highest_bit, parts_of
 
 _NONE = -1
 

@@ -24,22 +24,19 @@ that name, and the final read does not have it: it did not surely stand.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from analysis.record.record import Record
-from analysis.rows.files import TableFile
 from ebbtide.errors import EbbtideError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
 from ebbtide.record.log_start import log_start_moves
-from ebbtide.record.tables import TABLES
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.topic_lives import TopicLives, is_unknown, name_of, unknown_of
 from ebbtide.scenario.steps.proof import LogStartMove
-from ebbtide.untrusted.parquet import read_rows
 
 CLOCK_NS = 1_000_000
 """Kafka writes the times of metadata records in whole milliseconds."""
@@ -64,11 +61,10 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     is_first_epoch: bool
 
 
-def deletions_of(record: Record, partitions: Sequence[TableFile]) -> tuple[Deletion, ...]:
+def deletions_of(record: Record) -> tuple[Deletion, ...]:
     """Return what the steps of a run deleted on purpose, by the proofs in its steps.jsonl.
 
-    `partitions`: the files of that table. A proof of another shape deletes nothing. Raises `UsageError` when a file
-    of the table is damaged.
+    A proof of another shape deletes nothing. Raises `UsageError` when a table of the timeline is damaged.
     """
     try:
         steps = record.steps or []
@@ -79,7 +75,7 @@ def deletions_of(record: Record, partitions: Sequence[TableFile]) -> tuple[Delet
     proven, lives = list(log_start_moves(steps)), TopicLives.of_steps(steps)
     if not proven and not lives.reused_names:
         return ()
-    epochs = _leader_epochs(partitions, {at for at, _ in proven}, lives)
+    epochs = {TopicPartition(*place): _leader_epochs(states) for place, states in record.timeline.partitions.items()}
     of_records = [_deletion(at, move, epochs.get(at, []), losses) for at, move in proven]
     return (*of_records, *_deleted_topics(lives, epochs, losses))
 
@@ -131,21 +127,12 @@ class _LeaderEpoch(NamedTuple):
     leader: int
 
 
-def _leader_epochs(
-    partitions: Sequence[TableFile], wanted: set[TopicPartition], lives: TopicLives
-) -> Mapping[TopicPartition, list[_LeaderEpoch]]:
-    """Return the leader epochs of each partition in the order of the metadata log."""
-    columns = ["metadata_offset", "at_ns", "topic", "partition", "leader", "leader_epoch"]
-    found: dict[TopicPartition, list[_LeaderEpoch]] = defaultdict(list)
-    for file in partitions:
-        rows = read_rows([file.source], "partitions", schema=TABLES["partitions"], columns=columns)
-        for row in rows.sort_by("metadata_offset").to_pylist():
-            at = TopicPartition(row["topic"], row["partition"])
-            if at not in wanted and name_of(at.topic) not in lives.reused_names:
-                continue
-            epochs = found[at]
-            if not epochs or epochs[-1].number != row["leader_epoch"]:
-                epochs.append(_LeaderEpoch(row["leader_epoch"], row["at_ns"], row["leader"]))
+def _leader_epochs(states: Sequence[PartitionState]) -> list[_LeaderEpoch]:
+    """Return the leader epochs of a partition in the order of the metadata log."""
+    found: list[_LeaderEpoch] = []
+    for state in states:
+        if not found or found[-1].number != state.leader_epoch:
+            found.append(_LeaderEpoch(state.leader_epoch, state.at_ns, state.leader))
     return found
 
 

@@ -17,12 +17,12 @@ from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
 import msgspec
 import pyarrow as pa
 
-from analysis.rows.batches import BatchReader
+from analysis.record.groups import Ints
+from analysis.record.record import Record
+from analysis.record.row_batches import BatchReader
 from analysis.rows.clients import ClientSums
 from analysis.rows.compare import ComparedBlocks, PartitionBlocks, PartitionEnds, places_of
 from analysis.rows.facts import Facts
-from analysis.rows.groups import Ints
-from analysis.rows.runs import RunFiles
 
 Place: TypeAlias = tuple[str, int]
 """A topic and a partition."""
@@ -64,7 +64,7 @@ class KindQuestion(BatchReader):
     row_types: ClassVar[tuple[RowType, ...]] = ()
     whole_tables: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, run: RunFiles, folder: Callable[[], Path]) -> None:
+    def __init__(self, run: Record, folder: Callable[[], Path]) -> None:
         """`folder` makes the folder for sums that memory has no room for."""
         self.run, self.folder = run, folder
         self.lock = Lock()

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.rows.batches import RowGroup, batches, for_each, row_groups
+from analysis.record.groups import BITS, Groups, Ints, hashed
+from analysis.record.row_batches import Rows
+from analysis.record.scans import feed_table
 from analysis.rows.buckets import BLOCK_SUM, SumStore
 from analysis.rows.facts import Facts
-from analysis.rows.groups import BITS, Groups, Ints, hashed
 from analysis.rows.question import KindAnswer, KindQuestion, Place, RunSums
+
+_COLUMNS = ("broker", "topic", "partition", "offset", "leader_epoch", "value")
 
 
 class ReplicaSums:
@@ -31,17 +34,15 @@ class ReplicaSums:
         self._sums = SumStore(BLOCK_SUM, folder)
         self._seed = seed
 
-    def add(self, group: RowGroup) -> None:
-        """Sum up a row group of replicas."""
-        for rows in batches(group, ("broker", "topic", "partition", "offset", "leader_epoch", "value")):
-            offset = rows.numbers("offset")
-            hashes = hashed(
-                self._seed, offset, rows.numbers("leader_epoch"), rows.numbers("value"), unknown=~rows.known("value")
-            )
-            for (topic, partition, broker), here in rows.parts("partition", "broker"):
-                below = here[offset[here] < self._checkpoints.get((topic, partition, broker), -1)]
-                if len(below):
-                    self._add(topic, partition, broker, offset[below], hashes[below])
+    def add(self, rows: Rows) -> None:
+        """Sum up a batch of replicas."""
+        offset = rows.numbers("offset")
+        unknown = ~rows.known("value")
+        hashes = hashed(self._seed, offset, rows.numbers("leader_epoch"), rows.numbers("value"), unknown=unknown)
+        for (topic, partition, broker), here in rows.parts("partition", "broker"):
+            below = here[offset[here] < self._checkpoints.get((topic, partition, broker), -1)]
+            if len(below):
+                self._add(topic, partition, broker, offset[below], hashes[below])
 
     def _add(self, topic: str, partition: int, broker: int, offset: Ints, hashes: Ints) -> None:
         # The stretch of a block is its number among the replicas' checkpoints, of which there are fewer than offsets.
@@ -81,5 +82,5 @@ class Replicas(KindQuestion):
         if not summed.facts.checkpoints:
             return KindAnswer()
         replicas = ReplicaSums(summed.facts, self.folder, secrets.randbits(63))
-        for_each(row_groups(self.run, summed.facts.run, "replicas"), replicas.add)
+        feed_table(self.run, "replicas", self.run.scans(), (_COLUMNS, replicas.add))
         return KindAnswer(offsets=replicas.differing())

@@ -1,40 +1,48 @@
-"""Counts what the tables besides sends, polls and replicas say: HWs, leader epochs, policies, commits and copies."""
+"""Counts what the tables besides sends, polls and replicas say: HWs, leader epochs, policies, commits and copies.
+
+The clock of the HW observations was *set back* where a broker's answers for a partition, in the order of their rows,
+have times that decrease. One thread asks one broker again and again, and writes each answer down before it asks again.
+A step forward, or a step back that is shorter than the time between two answers, leaves no trace. Neither changes which
+of a broker's answers comes first. A table whose rows are in another order looks like a step.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.rows.batches import BatchReader, RowGroup, Rows, batches, for_each, row_groups
+from analysis.record.groups import Bools, Ints
+from analysis.record.row_batches import Rows
+from analysis.record.timeline import Timeline
 from analysis.rows.clients import NO_EPOCH
 from analysis.rows.facts import CheckpointFacts, CommitFacts, CopyFacts, EpochFacts, Peak, ServedFacts
-from analysis.rows.groups import Ints
 from analysis.rows.policies import PolicyFacts
-from analysis.rows.runs import RunFiles
+from ebbtide.record.rows import PartitionState
 
 _WATERMARKS = ("topic", "partition", "broker", "leader_epoch", "high_watermark", "source", "asked_ns", "at_ns")
-_EPOCHS = ("metadata_offset", "at_ns", "topic", "partition", "leader", "leader_epoch")
 _COMMITS = ("topic", "partition", "group", "offsets_partition", "status", "broker")
 _COPIES = ("topic", "partition", "group", "copied_to")
+COMMIT_COLUMNS = (*_COMMITS, "commit", "offset", "asked_ns", "done_ns")
+COPY_COLUMNS = (*_COPIES, "offset", "value")
 
 
 class ObservedWatermarks:
     """The HWs that were observed in a run.
 
-    `served` and `checkpoints` are facts. The questions `asked` may sum up some columns, too.
+    `served` and `checkpoints` are facts.
     """
 
-    def __init__(self, run: RunFiles, asked: Sequence[BatchReader]) -> None:
-        self._asked = [one for one in asked if "watermarks" in one.reads]
+    columns = _WATERMARKS
+
+    def __init__(self) -> None:
+        self.clock_went_back = False
         self._peaks: dict[tuple[str, int, str, int], Ints] = {}
         self._counts: dict[tuple[str, int, str, int], tuple[int, int]] = {}
         self._last: dict[tuple[str, int, int], tuple[int, int]] = {}
-        for group in row_groups(run, 0, "watermarks"):
-            for_each([group], self._add_group)
+        self._newest: dict[tuple[str, str, int, int], int] = {}
 
     @property
     def served(self) -> list[ServedFacts]:
@@ -60,13 +68,8 @@ class ObservedWatermarks:
         """
         return [CheckpointFacts(*place, -negative) for place, (_, negative) in self._last.items()]
 
-    def _add_group(self, group: RowGroup) -> None:
-        for rows in batches(group, {*_WATERMARKS, *(name for one in self._asked for name in one.reads["watermarks"])}):
-            self._add(rows)
-            for one in self._asked:
-                one.add(rows)
-
-    def _add(self, rows: Rows) -> None:
+    def add(self, rows: Rows) -> None:
+        """Add a batch; the rows of a file come in their order."""
         codes, sources = rows.words("source")
         epoch = np.where(rows.known("leader_epoch"), rows.numbers("leader_epoch"), NO_EPOCH)
         hw, at_ns, broker = (rows.numbers(name) for name in ("high_watermark", "at_ns", "broker"))
@@ -84,8 +87,21 @@ class ObservedWatermarks:
                     for number, at in last.items():
                         place, seen = (topic, partition, number), (int(at_ns[at]), -int(hw[at]))
                         self._last[place] = max(seen, self._last.get(place, seen))
+        self._compare_times(rows, at_ns, asked)
 
-    def _add_served(self, key: tuple[str, int, str, int], hw: Ints, at_ns: Ints, asked: Any) -> None:
+    def _compare_times(self, rows: Rows, at_ns: Ints, asked: Bools) -> None:
+        """Look for a clock that was set back; answers without a leader epoch are not judged, and do not count."""
+        judged = rows.where_word("source", "list_offsets") & rows.known("leader_epoch")
+        self.clock_went_back |= bool((judged & asked & (at_ns < rows.numbers("asked_ns"))).any())
+        for (topic, partition, broker), here in rows.parts("partition", "broker"):
+            times = at_ns[here[judged[here]]]
+            if len(times):
+                place = str(rows.group.file.source), topic, partition, broker
+                in_order = np.concatenate([[self._newest.get(place, times[0])], times])
+                self.clock_went_back |= bool((np.diff(in_order) < 0).any())
+                self._newest[place] = int(times[-1])
+
+    def _add_served(self, key: tuple[str, int, str, int], hw: Ints, at_ns: Ints, asked: Bools) -> None:
         counted, were_asked = self._counts.get(key, (0, 0))
         self._counts[key] = (counted + len(hw), were_asked + int(asked.sum()))
         both = np.stack([hw, at_ns], 1)
@@ -101,41 +117,48 @@ def _peaks(seen: Ints) -> Ints:
     return ordered[is_peak]
 
 
-def epochs_of(run: RunFiles) -> list[EpochFacts]:
+def epochs_of(timeline: Timeline) -> list[EpochFacts]:
     """Return the leader epochs in the metadata log."""
-    first: dict[tuple[str, int, int], tuple[int, int]] = {}
-    last: dict[tuple[str, int, int], tuple[int, int]] = {}
-    table = _read(run, "partitions", _EPOCHS)
+    first: dict[tuple[str, int, int], PartitionState] = {}
+    last: dict[tuple[str, int, int], PartitionState] = {}
+    for (topic, partition), states in timeline.partitions.items():
+        for state in states:
+            key = topic, partition, state.leader_epoch
+            first.setdefault(key, state)
+            last[key] = state
+    return [EpochFacts(*key, first[key].at_ns, one.metadata_offset, one.leader) for key, one in last.items()]
+
+
+def policies_of(timeline: Timeline) -> list[PolicyFacts]:
+    """Return the cleanup policies. A broker's default has another name than a topic's own policy."""
+    names = ("cleanup.policy", "log.cleanup.policy")
+    found = ((one.resource, one.value) for one in timeline.configs if one.name in names)
+    return [PolicyFacts(*pair) for pair in dict.fromkeys(found)]
+
+
+class Gathered:
+    """All rows of a table, with some of its columns; `table` is None without rows."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = columns
+        self._parts: list[pa.Table] = []
+
+    def add(self, rows: Rows) -> None:
+        """Add a batch."""
+        if "status" in self.columns:
+            rows.words("status")  # raises for a word that the format does not have
+        self._parts.append(pa.table({name: rows.column(name) for name in self.columns}))
+
+    @property
+    def table(self) -> pa.Table | None:
+        """The rows."""
+        return pa.concat_tables(self._parts) if self._parts else None
+
+
+def commits_of(table: pa.Table | None) -> list[CommitFacts]:
+    """Return the facts of the commits, which have the columns `COMMIT_COLUMNS`."""
     if table is None:
         return []
-    columns = [table[name].to_pylist() for name in ("topic", "partition", "leader_epoch")]
-    for key, offset, at_ns, leader in zip(
-        zip(*columns, strict=True),
-        *(table[name].to_pylist() for name in ("metadata_offset", "at_ns", "leader")),
-        strict=True,
-    ):
-        first[key] = min((offset, at_ns), first.get(key, (offset, at_ns)))
-        last[key] = max((offset, leader), last.get(key, (offset, leader)))
-    return [EpochFacts(*key, first[key][1], *last[key]) for key in first]
-
-
-def policies_of(run: RunFiles) -> list[PolicyFacts]:
-    """Return the cleanup policies.
-
-    A broker's default has another name than a topic's own policy.
-    """
-    table = _read(run, "configs", ("resource", "name", "value"))
-    if table is None:
-        return []
-    rows = table.filter(pc.is_in(table["name"], pa.array(["cleanup.policy", "log.cleanup.policy"]))).to_pylist()
-    return [PolicyFacts(*pair) for pair in dict.fromkeys((row["resource"], row["value"]) for row in rows)]
-
-
-def commits_of(run: RunFiles) -> tuple[list[CommitFacts], pa.Table | None]:
-    """Return the facts of the commits, and all rows."""
-    table = _read(run, "commits", (*_COMMITS, "commit", "offset", "asked_ns", "done_ns"))
-    if table is None:
-        return [], None
     foreign = pc.and_(pc.is_null(table["commit"]), pc.is_valid(table["offset"]))
     asked = pc.if_else(foreign, pa.scalar(None, pa.int64()), table["asked_ns"])
     counted = table.select([*_COMMITS, "done_ns"]).append_column("asked", asked)
@@ -149,27 +172,12 @@ def commits_of(run: RunFiles) -> tuple[list[CommitFacts], pa.Table | None]:
             last_done_ns=row["done_ns_max"],
         )
         for row in rows
-    ], table
+    ]
 
 
-def copies_of(run: RunFiles) -> tuple[list[CopyFacts], pa.Table | None]:
-    """Return the facts of the copies, and all rows."""
-    table = _read(run, "copies", (*_COPIES, "offset", "value"))
+def copies_of(table: pa.Table | None) -> list[CopyFacts]:
+    """Return the facts of the copies, which have the columns `COPY_COLUMNS`."""
     if table is None:
-        return [], None
+        return []
     rows = table.group_by([*_COPIES]).aggregate([([], "count_all")]).to_pylist()
-    return [CopyFacts(**{name: row[name] for name in _COPIES}, rows=row["count_all"]) for row in rows], table
-
-
-def _read(run: RunFiles, table: str, columns: Sequence[str]) -> pa.Table | None:
-    """Return the columns of a table; None if it has no rows."""
-    parts: list[pa.Table] = []
-    for group in row_groups(run, 0, table):
-        for_each([group], lambda group: parts.extend(_columns(rows, columns) for rows in batches(group, columns)))
-    return pa.concat_tables(parts) if parts else None
-
-
-def _columns(rows: Rows, columns: Sequence[str]) -> pa.Table:
-    if "status" in columns:
-        rows.words("status")  # raises for a word that the format does not have
-    return pa.table({name: rows.column(name) for name in columns})
+    return [CopyFacts(**{name: row[name] for name in _COPIES}, rows=row["count_all"]) for row in rows]

@@ -7,17 +7,18 @@ choose).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from analysis.rows.batches import for_each, row_groups
+from analysis.record.groups import Ints
+from analysis.record.record import Record
+from analysis.record.scans import feed_table
 from analysis.rows.clients import ClientSums
-from analysis.rows.clock import has_gone_back
 from analysis.rows.damaged_logs import damaged_logs, unread_replicas
+from analysis.rows.deletions import Deletion, deletions_of
 from analysis.rows.facts import (
     CheckpointFacts,
     CommitFacts,
@@ -28,11 +29,18 @@ from analysis.rows.facts import (
     SendFacts,
     ServedFacts,
 )
-from analysis.rows.groups import Ints
 from analysis.rows.policies import PolicyFacts, compacted_topics, default_policy, unsafe_property
 from analysis.rows.question import KindAnswer, KindQuestion, Place, RunSums
-from analysis.rows.runs import RunFiles
-from analysis.rows.small_tables import ObservedWatermarks, commits_of, copies_of, epochs_of, policies_of
+from analysis.rows.small_tables import (
+    COMMIT_COLUMNS,
+    COPY_COLUMNS,
+    Gathered,
+    ObservedWatermarks,
+    commits_of,
+    copies_of,
+    epochs_of,
+    policies_of,
+)
 from ebbtide.errors import UsageError
 from ebbtide.logs.segments import TopicPartition
 
@@ -80,35 +88,40 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 class SummedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run, its facts, and the answers."""
 
-    run: RunFiles
+    run: Record
     facts: Facts
     answers: Answers
 
 
-def sum_up(
-    run: RunFiles, number: int, folder: Callable[[], Path], questions: Sequence[type[KindQuestion]]
-) -> SummedRun:
+def sum_up(run: Record, number: int, folder: Callable[[], Path], questions: Sequence[type[KindQuestion]]) -> SummedRun:
     """Sum up a run; `number` is its index among those that are judged together.
 
     `folder` makes the folder for sums that memory has no room for. Raises `UsageError` for values that the record
     format does not have, and for files that are damaged.
     """
+    deletions, scans = deletions_of(run), run.scans()
     asked = [question(run, folder) for question in questions]
-    sums = ClientSums(run, folder, asked)
-    for_each(row_groups(run, number, "sends"), sums.sum_sends)
-    for_each(row_groups(run, number, "polls"), partial(sums.sum_polls, sums.doubt_sent_values()))
-    watermarks = ObservedWatermarks(run, asked)
-    commits, commit_rows = commits_of(run)
-    copies, copy_rows = copies_of(run)
+    sums, watermarks = ClientSums(deletions, folder), ObservedWatermarks()
+    commits, copies = Gathered(COMMIT_COLUMNS), Gathered(COPY_COLUMNS)
+    for table, columns, add in (
+        ("watermarks", watermarks.columns, watermarks.add),
+        ("commits", commits.columns, commits.add),
+        ("copies", copies.columns, copies.add),
+        ("sends", sums.columns["sends"], sums.add_sends),
+        ("polls", sums.columns["polls"], sums.add_polls),
+    ):
+        also = [(one.reads[table], one.add) for one in asked if table in one.reads]
+        feed_table(run, table, scans, (columns, add), *also)
+    feed_table(run, "described", scans)
     counted = Counted(
         sends=sums.sends,
         polls=sums.polls,
         served=watermarks.served,
         checkpoints=watermarks.checkpoints,
-        epochs=epochs_of(run),
-        policies=policies_of(run),
-        commits=commits,
-        copies=copies,
+        epochs=epochs_of(run.timeline),
+        policies=policies_of(run.timeline),
+        commits=commits_of(commits.table),
+        copies=copies_of(copies.table),
     )
     for table, facts_of_table in (
         ("sends", counted.sends),
@@ -118,36 +131,45 @@ def sum_up(
         ("copies", counted.copies),
     ):
         _refuse_count(run, table, sum(one.rows for one in facts_of_table))
-    facts = facts_of(number, run, counted)
-    return SummedRun(run=run, facts=facts, answers=_answers(RunSums(facts, sums, commit_rows, copy_rows, asked), asked))
+    facts = facts_of(number, run, counted, deletions, clock_went_back=watermarks.clock_went_back)
+    answers = _answers(RunSums(facts, sums, commits.table, copies.table, asked), asked)
+    feed_table(run, "replicas", [one for one in scans if "replicas" not in one.has_read])
+    return SummedRun(run=run, facts=facts, answers=answers)
 
 
-def facts_of(number: int, run: RunFiles, counted: Counted) -> Facts:
+def facts_of(
+    number: int,
+    run: Record,
+    counted: Counted,
+    deletions: tuple[Deletion, ...] = (),
+    *,
+    clock_went_back: bool = False,
+) -> Facts:
     """Return the facts of one run."""
-    manifest = run.record.manifest
+    manifest = run.manifest
     of_clients: list[SendFacts | PollFacts] = [*counted.sends, *counted.polls]
     named = {f"{one.topic}-{one.partition}" for one in of_clients} | manifest.final_offsets.keys()
-    by_default = default_policy(run.record)
+    by_default = default_policy(run)
     used = {TopicPartition.parse(name).topic for name in named}
     logged = used | {one.topic for one in counted.checkpoints}
     with_holes = {one.topic for one in compacted_topics(logged, counted.policies, by_default)}
     return Facts(
         run=number,
-        rows=run.rows,
-        missing=run.missing,
+        rows=run.row_counts,
+        missing=frozenset(table for table, files in run.checked.items() if not files),
         final_consumer=manifest.final_consumer,
         final_offsets=manifest.final_offsets,
         final_transactions=manifest.final_transactions,
         complete=manifest.status == "complete",
         idempotent=tuple(int(name) for name, producer in manifest.producers.items() if producer.idempotent),
         transactional=any(producer.transactional for producer in manifest.producers.values()),
-        clock_went_back=has_gone_back(run.files["watermarks"]),
-        gaps=run.record.gaps,
-        damaged_logs=damaged_logs(run.record, counted.checkpoints, with_holes),
-        deletions=run.deletions,
-        unread_replicas=unread_replicas(run.record),
+        clock_went_back=clock_went_back,
+        gaps=run.gaps,
+        damaged_logs=damaged_logs(run, counted.checkpoints, with_holes),
+        deletions=deletions,
+        unread_replicas=unread_replicas(run),
         compacted=compacted_topics(used, counted.policies, by_default),
-        unsafe_property=unsafe_property(run.record),
+        unsafe_property=unsafe_property(run),
         sends=counted.sends,
         polls=counted.polls,
         served=counted.served,
@@ -158,14 +180,14 @@ def facts_of(number: int, run: RunFiles, counted: Counted) -> Facts:
     )
 
 
-def _refuse_count(run: RunFiles, table: str, rows: int) -> None:
+def _refuse_count(run: Record, table: str, rows: int) -> None:
     """Raise `UsageError` where fewer or more rows were read than the footers promise."""
-    if rows != run.rows[table]:
+    if rows != run.row_counts[table]:
         raise UsageError(
             "not every row of a table was read",
-            where=f"{run.record}: table {table}",
+            where=f"{run}: table {table}",
             got=f"{rows:,} rows",
-            allowed=f"{run.rows[table]:,} rows, as the files' footers say",
+            allowed=f"{run.row_counts[table]:,} rows, as the files' footers say",
         )
 
 

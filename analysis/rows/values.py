@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from analysis.record.groups import Bools, Groups, Ints, bit_count
 from analysis.rows.buckets import Sums
 from analysis.rows.clients import ABORTED, ACKED, FAILED, FINAL, HIDDEN, READ, READ_COMMITTED
-from analysis.rows.groups import Bools, Groups, Ints, bit_count
 from analysis.rows.question import KindAnswer, KindQuestion, RunSums
 from analysis.rows.replicas import Replicas
 

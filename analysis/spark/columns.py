@@ -8,9 +8,9 @@ from operator import or_
 
 import pyarrow as pa
 
+from analysis.record.groups import BITS
 from analysis.rows.deletions import Deletion
 from analysis.rows.facts import PARTITION_FACTS, Facts, partition_rows
-from analysis.rows.groups import BITS
 from analysis.spark.sql import Column, DataFrame, F, SparkSession
 
 BLOCK = ["run", "topic", "partition", "block"]

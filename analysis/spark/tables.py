@@ -11,14 +11,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
+from analysis.record.record import Record
 from analysis.rows.choose import schema_of
-from analysis.rows.runs import RunFiles
 from analysis.spark.java_start import is_local
 from analysis.spark.parts import in_one_part
 from analysis.spark.sql import DataFrame, SparkSession
@@ -26,6 +27,9 @@ from ebbtide.errors import HarnessError
 from ebbtide.folders import remove_folder
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.scratch import SPARK, scratch_folder
+
+if TYPE_CHECKING:
+    from analysis.remote.record import RemoteRecord
 
 _ROWS_OF_A_GROUP = 1 << 16
 _SPARK_TYPES = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
@@ -48,10 +52,10 @@ class RecordTables(msgspec.Struct, frozen=True, kw_only=True):
 class StagedTables:
     """Tables that are written here, by several threads, and that Spark then reads."""
 
-    def __init__(self, spark: SparkSession, folder: Path, run: RunFiles | None = None) -> None:
-        """`folder`: where they are written. `run`: a run on another file system, where the executors read them."""
+    def __init__(self, spark: SparkSession, folder: Path, remote: RemoteRecord | None = None) -> None:
+        """`folder`: where they are written. `remote`: a record on the file system where the executors read them."""
         self.rows = 0
-        self._spark, self._folder, self._run = spark, folder, run
+        self._spark, self._folder, self._remote = spark, folder, remote
         self._lock = Lock()
         self._waiting: dict[str, list[pa.Table]] = {}
         self._writers: dict[str, pq.ParquetWriter] = {}
@@ -74,20 +78,20 @@ class StagedTables:
         columns = ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in schema)
         where = self._folder / name
         address = str(where)
-        if self._run is not None and self._run.remote is not None:
-            address = self._run.remote.stage(where)
+        if self._remote is not None:
+            address = self._remote.stage(where)
             self._put.append(address)
         return in_one_part(self._spark.read.schema(columns).parquet(address))
 
-    def record_table(self, name: str, runs: Sequence[RunFiles]) -> DataFrame | None:
+    def record_table(self, name: str, runs: Sequence[Record]) -> DataFrame | None:
         """Return the chosen rows of a table of records."""
-        return self.frame(name, schema_of(name)) if any(run.rows[name] for run in runs) else None
+        return self.frame(name, schema_of(name)) if any(run.row_counts[name] for run in runs) else None
 
     def remove(self) -> None:
         """Remove what was put on another file system."""
         for address in self._put:
-            if self._run is not None and self._run.remote is not None:
-                self._run.remote.unstage(address)
+            if self._remote is not None:
+                self._remote.unstage(address)
 
     def _write(self, name: str) -> None:
         rows = pa.concat_tables(self._waiting[name])
@@ -103,12 +107,12 @@ class StagedTables:
 
 
 @contextmanager
-def staged_tables(spark: SparkSession, runs: Sequence[RunFiles]) -> Iterator[StagedTables]:
+def staged_tables(spark: SparkSession, runs: Sequence[Record]) -> Iterator[StagedTables]:
     """Yield tables that the executors of `spark` can read; they are removed at the end of the block.
 
     Executors of another master see the records. So the rows lie beside one of them.
     """
-    remote = next((run for run in runs if run.remote is not None), None)
+    remote = next((run.remote for run in runs if run.remote is not None), None)
     if is_local(spark.sparkContext.master or "") or remote is not None:
         with scratch_folder(SPARK) as folder:
             tables = StagedTables(spark, folder, None if is_local(spark.sparkContext.master or "") else remote)
@@ -117,7 +121,7 @@ def staged_tables(spark: SparkSession, runs: Sequence[RunFiles]) -> Iterator[Sta
             finally:
                 tables.remove()
         return
-    folder = runs[0].record.folder.path.absolute() / f".{ANOMALIES_DIR}.{secrets.token_hex(8)}.rows"
+    folder = runs[0].folder.path.absolute() / f".{ANOMALIES_DIR}.{secrets.token_hex(8)}.rows"
     folder.mkdir()
     try:
         yield StagedTables(spark, folder)

@@ -191,8 +191,8 @@ def judge_all(
                     progress.report_records([*map(str, readable)], first=first)
                 from analysis.judging.many_records import judge_many
                 from analysis.judging.warm_up import load_common_classes_if_first
+                from analysis.record.table_files import rows_of
                 from analysis.remote.record import RemoteStore
-                from analysis.rows.files import rows_of
                 from analysis.spark.session import session
 
                 @functools.cache

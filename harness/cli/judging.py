@@ -72,7 +72,7 @@ class JudgingSession:
         self, start: JavaStart | None, records: Sequence[Path], starting: contextlib.ExitStack
     ) -> SparkSession:
         """Return the session, which takes over `start` if there is none that runs and suits these records."""
-        from analysis.rows.files import rows_of
+        from analysis.record.table_files import rows_of
         from analysis.spark.compilers import suits_quick
         from analysis.spark.session import Jvm, session
 

@@ -18,10 +18,10 @@ from records import RecordBuilder, as_record
 
 from analysis.judge.rules import registry
 from analysis.judge.rules.appends import send_order
+from analysis.record.record import Record
+from analysis.record.row_batches import RowGroup, Rows, row_groups
+from analysis.record.table_files import TableFile
 from analysis.rows import choose, summing
-from analysis.rows.batches import RowGroup, Rows, row_groups
-from analysis.rows.files import TableFile
-from analysis.rows.runs import RunFiles, run_files
 from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.parquet import ParquetSource
 
@@ -47,7 +47,7 @@ def what_differs() -> str | None:
     return "chosen polls" if chosen != expected else None
 
 
-def sum_up(run: RunFiles, folder: Path = Path()) -> summing.SummedRun:
+def sum_up(run: Record, folder: Path = Path()) -> summing.SummedRun:
     """Return a run summed up, and the answers to the questions of all kinds."""
     return summing.sum_up(run, 0, lambda: folder, registry.questions())
 
@@ -55,7 +55,7 @@ def sum_up(run: RunFiles, folder: Path = Path()) -> summing.SummedRun:
 def rows_of(table: str, rows: list[dict[str, Any]], final: int | None = None) -> Rows:
     """Return rows of a table as one batch."""
     batch = pa.RecordBatch.from_pylist(rows, schema=TABLES[table])
-    run = SimpleNamespace(record=SimpleNamespace(manifest=SimpleNamespace(final_consumer=final)), deletions=())
+    run = SimpleNamespace(manifest=SimpleNamespace(final_consumer=final))
     file = TableFile(source=ParquetSource(Path("none")), rows=len(rows), columns=frozenset())
     return Rows(batch, RowGroup(cast(Any, run), 0, table, file, 0, cast(Any, None)))
 
@@ -78,7 +78,7 @@ def chosen_polls(folder: Path) -> tuple[list[tuple[int, int | None]], list[tuple
         builder.read(offset, at=offset, prev_offset=before)
     # The rules need a damaged one too.
     builder.read(None, at=9, prev_offset=8)
-    run = run_files(as_record(builder.write(folder / "polls"), builder.manifest()))
+    run = as_record(builder.write(folder / "polls"), builder.manifest())
     chosen: list[pa.Table] = []
     nothing = choose.Chosen(choose.OffsetBlocks({}), choose.ValueBlocks(np.zeros(0, np.int64)))
     for group in row_groups(run, 0, "polls"):
@@ -97,7 +97,7 @@ def wrong_orders() -> tuple[int, int, int]:
             acked = [row for row in builder.tables["sends"] if row["status"] == "acked"]
             if shuffled := dice.random() < 0.5:
                 dice.shuffle(builder.tables["sends"])
-            run = run_files(as_record(builder.write(Path(folder, str(number))), builder.manifest()))
+            run = as_record(builder.write(Path(folder, str(number))), builder.manifest())
             summed = sum_up(run)
             pairs = {
                 (*_key(row), *(one[name] for one in (row["before"], row) for name in ("sequence", "offset", "value")))

@@ -18,13 +18,16 @@ from file_opens import opens_in
 from pyspark.sql import SparkSession
 from real_records import unpack_record
 
-from analysis.items import checked_run
+from analysis.items import check_record
+from analysis.judge.rules import registry
 from analysis.judging.one_record import conclude, judge, prepare_record
 from analysis.reconcile.model import Reconciliation
+from analysis.rows.summing import sum_up
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import write_sums
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts
+from ebbtide.untrusted import parquet
 
 PACKAGES = ("ebbtide", "cluster", "faults", "workloads", "analysis", "harness")
 
@@ -55,6 +58,13 @@ OPENS = {
 }
 """How often judging opens each small file of a record; one of the opens is for its checksum."""
 
+LARGE_TABLE_OPENS_MAX = {"sends": 3, "polls": 3, "watermarks": 3, "described": 3, "replicas": 5}
+"""How often judging a clean record opens each file of a table that is too large to be held in memory.
+
+Each time is for its footer, for its checksum, or for the one pass over its rows. The checksum of a table that was made
+from raw/ also decides whether it must be made again.
+"""
+
 TABLE_OPENS_MAX = 1
 """How often judging opens each small file of a table, its checksum and its page included."""
 
@@ -63,7 +73,7 @@ def test_judging_opens_each_small_file_as_seldom_as_it_is_known_to(tmp_path: Pat
     folder = _packed("last-replica-standing-4.4.0", tmp_path)
     with opens_in(folder) as opened:
         record = prepare_record(RecordFolder(folder))
-        checked_run(record)
+        check_record(record)
         conclude(record, Reconciliation(counts=Counts(), anomalies=[], unknown={}))
     small = {name: count for name, count in opened.items() if not name.endswith((".parquet", ".part", ".going"))}
     assert small == OPENS
@@ -79,6 +89,24 @@ def test_judging_opens_each_table_at_most_three_times(spark: SparkSession, tmp_p
     tables = {one: count for one, count in opened.items() if one.endswith(".parquet") and not _is_derived(one)}
     assert tables.keys() >= {"partitions.parquet", "polls/consumer-0.parquet", "watermarks/sampler.parquet"}
     assert {one: count for one, count in tables.items() if count > TABLE_OPENS_MAX} == {}
+
+
+def test_judging_opens_each_table_that_is_too_large_to_be_held_at_most_three_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For its footer, its checksum, and one pass over its rows, which answers all that is asked of a clean record."""
+    monkeypatch.setattr(parquet, "HELD_FILE_MAX", -1)
+    folder = _packed("tolerated-power-losses-3-2-4.4.0", tmp_path)
+    with opens_in(folder) as opened:
+        record = prepare_record(RecordFolder(folder))
+        check_record(record)
+        sum_up(record, 0, lambda: tmp_path, registry.questions())
+        conclude(record, Reconciliation(counts=Counts()))
+    most: dict[str, int] = {}
+    for name, count in opened.items():
+        table = name.partition("/")[0]
+        most[table] = max(count, most.get(table, 0))
+    assert {table: most[table] for table in LARGE_TABLE_OPENS_MAX} == LARGE_TABLE_OPENS_MAX
 
 
 def _packed(name: str, to: Path) -> Path:
@@ -136,7 +164,7 @@ def test_a_file_that_is_opened_past_the_folder_is_seen(line: str) -> None:
 TABLES_OPENED = {
     "analysis/record/files.py": 1,
     "analysis/causes/columns.py": 1,
-    "analysis/rows/files.py": 1,
+    "analysis/record/table_files.py": 1,
     "analysis/report/stories.py": 1,
     "analysis/judge/causes/lost_offsets.py": 1,
     "analysis/judge/coverage/workload_facts.py": 1,

@@ -11,7 +11,7 @@ from analysis.judge.coverage.deletion_facts import count_expired_records, deleti
 from analysis.judge.coverage.node_logs import clean_stop_facts, rejection_facts
 from analysis.judge.coverage.partition_facts import partition_facts, rare_facts
 from analysis.judge.coverage.topic_facts import topic_facts
-from analysis.judge.coverage.transaction_facts import transaction_facts
+from analysis.judge.coverage.transaction_facts import MarkerEpochs
 from analysis.judge.coverage.wire_facts import wire_facts
 from analysis.judge.coverage.workload_facts import workload_facts
 from analysis.judge.history.returns import unclean_registrations
@@ -133,7 +133,7 @@ def coverage(record: Record) -> dict[str, int]:
     facts.update(deletion_facts(record, steps))
     facts["expired-records"] = count_expired_records(record, steps)
     facts.update(topic_facts(record, steps))
-    facts.update(transaction_facts(record))
+    facts.update(record.seen(MarkerEpochs))
     return dict(facts) | dict(rare_facts(record, steps)) | dict(rejections) | dict(workload_facts(record))
 
 

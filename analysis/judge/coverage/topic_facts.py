@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
 
 from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
+from analysis.record.groups import Ints
 from analysis.record.record import Record
+from analysis.record.row_batches import Rows
+from analysis.record.scans import Scan
 from ebbtide.coverage_fact import Fact
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.topic_lives import TopicLives
@@ -61,9 +64,7 @@ def topic_facts(record: Record, steps: Sequence[StepEntry] | None) -> Mapping[st
         return counts | {"records-of-deleted-topics-read": 0}
     if manifest.final_consumer is None or not lives.reused_names <= read:
         return counts
-    counts["records-of-deleted-topics-read"] = sum(
-        _read_again(record, lives, name, manifest.final_consumer) for name in lives.reused_names
-    )
+    counts["records-of-deleted-topics-read"] = record.seen(ReadAgain)
     return counts
 
 
@@ -88,13 +89,38 @@ def _made_of_deleted_topics(record: Record, steps: Sequence[StepEntry], brokers:
     return revived if made else None
 
 
-def _read_again(record: Record, lives: TopicLives, name: str, final_consumer: int) -> int:
-    deleted = [lives.numbered(name, number) for number in range(len(lives.recreations(name)))]
-    sent = _values(record, "sends", pc.field("topic").isin(deleted))
-    there = _values(record, "polls", (pc.field("topic") == name) & (pc.field("consumer") == final_consumer))
-    return int(pc.count_distinct(there.filter(pc.is_in(there, value_set=pc.unique(sent)))).as_py())
+class ReadAgain(Scan[int]):
+    """Counts the records of deleted topics that the final read returned from the topics that have their names now."""
 
+    columns: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "sends": ("topic", "partition", "value"),
+        "polls": ("topic", "partition", "value", "consumer"),
+    }
 
-def _values(record: Record, table: str, where: pc.Expression) -> pa.ChunkedArray:
-    found = [batch["value"] for batch in record.batches(table, ["value"], where)] if record.has(table) else []
-    return pa.chunked_array(found, pa.int64())
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        lives = TopicLives.of_steps(record.split_steps or ())
+        self._sent: dict[str, list[Ints]] = {name: [] for name in lives.reused_names}
+        self._there: dict[str, list[Ints]] = {name: [] for name in lives.reused_names}
+        self._names = {
+            lives.numbered(name, number): name for name in self._sent for number in range(len(lives.recreations(name)))
+        }
+
+    def is_wanted(self, table: str) -> bool:
+        """Whether the rows of a table matter."""
+        return bool(self._names)
+
+    def add(self, rows: Rows) -> None:
+        """Keep the values of these topics."""
+        known = rows.known("value") & (rows.is_final() if rows.table == "polls" else True)
+        for (topic, _), here in rows.parts("partition"):
+            name = self._names.get(topic) if rows.table == "sends" else topic
+            if name in self._sent:
+                kept = self._sent if rows.table == "sends" else self._there
+                kept[name].append(np.unique(rows.numbers("value")[here[known[here]]]))
+
+    def result(self) -> int:
+        """Return the count."""
+        none = np.zeros(0, np.int64)
+        both = ([np.concatenate([none, *kept[name]]) for kept in (self._sent, self._there)] for name in self._sent)
+        return sum(len(np.intersect1d(sent, there)) for sent, there in both)

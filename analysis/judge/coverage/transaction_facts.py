@@ -10,13 +10,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
+from functools import cached_property
+from typing import ClassVar, NamedTuple
 
-import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
 
+from analysis.record.groups import Ints, added_up
 from analysis.record.record import Record
+from analysis.record.row_batches import Rows
+from analysis.record.scans import Scan
 from ebbtide.coverage_fact import Fact
 
 FACTS = (
@@ -52,19 +54,6 @@ class _LastRecord(NamedTuple):
     offset: int
 
 
-class _ReplicaRow(msgspec.Struct, frozen=True):
-    """One row of replicas."""
-
-    broker: int
-    topic: str
-    partition: int
-    offset: int
-    value: int | None
-    producer_id: int
-    producer_epoch: int
-    control: bool
-
-
 class _Replica(NamedTuple):
     """What one replica's log has of a partition: its last records by value, and the markers of each producer id."""
 
@@ -72,59 +61,98 @@ class _Replica(NamedTuple):
     markers: dict[int, list[tuple[int, int]]]
 
 
-def transaction_facts(record: Record) -> Mapping[str, int]:
-    """Count committed transactions by the epoch of their marker.
+class MarkerEpochs(Scan[Mapping[str, int]]):
+    """Counts committed transactions by the epoch of their marker.
 
     A transaction counts once, and only if a replica's log has its record and its marker. Without the replicas' logs
     the facts are left out. So is a fact of 0 if a transaction does not count: it may be the one that the fact asks for.
     """
-    if not record.has("sends"):
-        return {}
-    last = _last_records(record)
-    if last and not record.has("replicas"):
-        return {}
-    found: Counter[str] = Counter({LATER: 0, SAME: 0})
-    replicas = _replicas(record, last) if last else {}
-    counted: dict[int, bool] = {}
-    for value, one in last.items():
-        for (_, *place), replica in replicas.items():
-            if tuple(place) == one.place and (is_later := _is_later(replica, value, one.offset)) is not None:
-                counted[one.txn] = counted.get(one.txn, False) or is_later
-    found.update(LATER if is_later else SAME for is_later in counted.values())
-    is_whole = counted.keys() == {one.txn for one in last.values()}
-    return {name: count for name, count in found.items() if count or is_whole}
 
-
-def _last_records(record: Record) -> dict[int, _LastRecord]:
-    """Return the last acked record of each committed transaction in each partition, by its value."""
-    ends: dict[tuple[str, int, int], tuple[int, int]] = {}
-    acked = (pc.field("txn_outcome") == "committed") & (pc.field("status") == "acked") & pc.field("offset").is_valid()
-    for batch in record.batches("sends", ["topic", "partition", "txn", "offset", "value"], acked):
-        grouped = pa.Table.from_batches([batch]).group_by(["topic", "partition", "txn"])
-        # An idempotent producer's offsets rise with its values.
-        for row in grouped.aggregate([("offset", "max"), ("value", "max")]).to_pylist():
-            key = row["topic"], row["partition"], row["txn"]
-            ends[key] = max(ends.get(key, (-1, -1)), (row["offset_max"], row["value_max"]))
-    return {
-        value: _LastRecord(txn, (topic, partition), offset) for (topic, partition, txn), (offset, value) in ends.items()
+    columns: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "sends": ("topic", "partition", "txn", "txn_outcome", "status", "offset", "value"),
+        "replicas": (
+            *("broker", "topic", "partition", "offset", "value"),
+            *("producer_id", "producer_epoch", "control"),
+        ),
     }
 
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        self._record = record
+        self._ends: dict[tuple[str, int, int], tuple[int, int]] = {}
+        self._replicas: dict[tuple[int, str, int], _Replica] = {}
 
-def _replicas(record: Record, last: Mapping[int, _LastRecord]) -> dict[tuple[int, str, int], _Replica]:
-    """Return what each replica's log has of these records, and its markers."""
-    values = pa.array(last, pa.int64())
-    wanted = pc.field("control") | pc.field("value").isin(values)
-    found: dict[tuple[int, str, int], _Replica] = {}
-    for row in record.rows("replicas", _ReplicaRow, wanted & (pc.field("producer_id") >= 0)):
-        replica = found.setdefault((row.broker, row.topic, row.partition), _Replica({}, {}))
-        if row.control:
-            replica.markers.setdefault(row.producer_id, []).append((row.offset, row.producer_epoch))
-        elif row.value is not None:
-            replica.records[row.value] = row.offset, row.producer_id, row.producer_epoch
-    for replica in found.values():
-        for markers in replica.markers.values():
-            markers.sort()
-    return found
+    def is_wanted(self, table: str) -> bool:
+        """Whether the rows of a table matter."""
+        return table == "sends" or bool(self._ends)
+
+    def add(self, rows: Rows) -> None:
+        """Add a batch of either table."""
+        if rows.table == "sends":
+            self._add_sends(rows)
+        else:
+            self._add_replicas(rows)
+
+    def _add_sends(self, rows: Rows) -> None:
+        """Keep the last acked record of each committed transaction in each partition."""
+        committed = rows.where_word("txn_outcome", "committed") & rows.where_word("status", "acked")
+        committed &= rows.known("offset")
+        offset, value, txn = (rows.numbers(name) for name in ("offset", "value", "txn"))
+        if not committed.any():
+            return
+        for (topic, partition), every in rows.parts("partition"):
+            here = every[committed[every]]
+            # An idempotent producer's offsets rise with its values.
+            last = {"offset": offset[here], "value": value[here]}
+            (numbers,), ends = added_up([txn[here]], last, dict.fromkeys(last, np.maximum))
+            for one, *end in zip(numbers.tolist(), ends["offset"].tolist(), ends["value"].tolist(), strict=True):
+                key = topic, partition, one
+                before = self._ends.get(key, (-1, -1))
+                self._ends[key] = max(before[0], end[0]), max(before[1], end[1])
+
+    @cached_property
+    def _last(self) -> dict[int, _LastRecord]:
+        """The last acked record of each committed transaction in each partition, by its value."""
+        return {
+            value: _LastRecord(txn, (topic, partition), offset)
+            for (topic, partition, txn), (offset, value) in self._ends.items()
+        }
+
+    @cached_property
+    def _values(self) -> Ints:
+        return np.array(sorted(self._last), np.int64)
+
+    def _add_replicas(self, rows: Rows) -> None:
+        """Keep what each replica's log has of these records, and its markers."""
+        value, is_marker = rows.numbers("value"), rows.flags("control")
+        wanted = is_marker | (rows.known("value") & np.isin(value, self._values))
+        wanted &= rows.numbers("producer_id") >= 0
+        columns = [rows.numbers(name) for name in ("offset", "producer_id", "producer_epoch")]
+        for (topic, partition, broker), every in rows.parts("partition", "broker"):
+            replica = self._replicas.setdefault((broker, topic, partition), _Replica({}, {}))
+            for at in every[wanted[every]].tolist():
+                offset, producer, epoch = (int(column[at]) for column in columns)
+                if is_marker[at]:
+                    replica.markers.setdefault(producer, []).append((offset, epoch))
+                else:
+                    replica.records[int(value[at])] = offset, producer, epoch
+
+    def result(self) -> Mapping[str, int]:
+        """Return the facts."""
+        if not self._record.has("sends") or (self._last and not self._record.has("replicas")):
+            return {}
+        found: Counter[str] = Counter({LATER: 0, SAME: 0})
+        counted: dict[int, bool] = {}
+        for (_, *place), replica in self._replicas.items():
+            for markers in replica.markers.values():
+                markers.sort()
+            for value in replica.records:
+                one = self._last[value]
+                if tuple(place) == one.place and (is_later := _is_later(replica, value, one.offset)) is not None:
+                    counted[one.txn] = counted.get(one.txn, False) or is_later
+        found.update(LATER if is_later else SAME for is_later in counted.values())
+        is_whole = counted.keys() == {one.txn for one in self._last.values()}
+        return {name: count for name, count in found.items() if count or is_whole}
 
 
 def _is_later(replica: _Replica, value: int, offset: int) -> bool | None:

@@ -8,12 +8,11 @@ are. Both count committed transactions only, over all their partitions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.sent import is_acked_with
+from analysis.judge.history.sent import AckedSends, CountAckedSends
 from analysis.record.record import Record
 from ebbtide.coverage_fact import Fact
 from ebbtide.record.clients import ClientEvent
@@ -85,10 +84,10 @@ def workload_facts(record: Record) -> Counter[str]:
         for of_client in events.values():
             _count_events(of_client, facts)
     if record.has("sends"):
-        _count_acked(record, facts)
-        _count_lost_acks_0(record, facts)
+        sends = record.seen(CountAckedSends)
+        _count_acked(record, sends, facts)
         if record.folder.has_folder(ANOMALIES_DIR):
-            _count_torn(record, facts)
+            _count_torn(record, sends.by_txn, facts)
     return facts
 
 
@@ -112,7 +111,7 @@ def _count_events(events: Sequence[ClientEvent], facts: Counter[str]) -> None:
                     facts["offsets-reset-to-later"] += one.to > one.offset
 
 
-def _count_acked(record: Record, facts: Counter[str]) -> None:
+def _count_acked(record: Record, sends: AckedSends, facts: Counter[str]) -> None:
     """Count acked sends by acks.
 
     Sends of idempotent producers that are not transactional, and of other client libraries, are counted apart.
@@ -123,53 +122,21 @@ def _count_acked(record: Record, facts: Counter[str]) -> None:
     }
     for library in OTHER_LIBRARIES:
         groups[f"acked-by-{library}"] = [int(name) for name, one in setups.items() if one.client == library]
-    facts.update(dict.fromkeys(groups, 0))
-    for acks, word in ACKS_SPELLED.items():
-        facts[f"acked-with-acks-{word}"] = 0
-        for batch in record.batches("sends", ["producer"], is_acked_with(acks)):
-            facts[f"acked-with-acks-{word}"] += batch.num_rows
-            for fact, ids in groups.items():
-                facts[fact] += pc.sum(pc.is_in(batch["producer"], pa.array(ids, pa.int32()))).as_py() or 0
+    facts.update({fact: sum(sends.by_producer.get(one, 0) for one in ids) for fact, ids in groups.items()})
+    facts.update({f"acked-with-acks-{word}": sends.by_acks.get(acks, 0) for acks, word in ACKS_SPELLED.items()})
+    if sends.acks_0_gone is not None:
+        facts["acks-0-gone"] = sends.acks_0_gone
 
 
-def _count_lost_acks_0(record: Record, facts: Counter[str]) -> None:
-    """Count the acks=0 records that the final read does not have.
-
-    No broker gave them an offset. Unknown where a partition was not read from its start to its end:
-    which records were there is then not known.
-    """
-    manifest = record.manifest
-    final = manifest.final_consumer
-    places: set[tuple[str, int]] = set()
-    sent: list[pa.Array] = []
-    for batch in record.batches("sends", ["topic", "partition", "value"], is_acked_with(0)):
-        of_batch = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([])
-        places |= {(one["topic"], one["partition"]) for one in of_batch.to_pylist()}
-        sent.append(batch["value"])
-    ends = [manifest.final_offsets.get(f"{topic}-{partition}") for topic, partition in places]
-    if final is None or any(end is None or end.log_start > 0 for end in ends):
-        return
-    read: list[pa.Array] = []
-    if places:
-        if not record.has("polls"):
-            return
-        topics = pa.array(sorted({topic for topic, _ in places}), pa.string())
-        of_topics = (pc.field("consumer") == final) & pc.field("topic").isin(topics)
-        read = [batch["value"] for batch in record.batches("polls", ["value"], of_topics)]
-    values = pc.unique(pa.chunked_array(sent, pa.int64()))
-    there = pa.chunked_array(read, pa.int64())
-    facts["acks-0-gone"] = len(values) - pc.count_distinct(there.filter(pc.is_in(there, value_set=values))).as_py()
-
-
-def _count_torn(record: Record, facts: Counter[str]) -> None:
+def _count_torn(record: Record, acked: Mapping[int, int], facts: Counter[str]) -> None:
+    """Count the committed transactions that lost some or all of their `acked` records."""
     files, is_lost = record.folder.files(ANOMALIES_DIR), pc.field("kind") == LOST
     values = read_rows(files, ANOMALIES_DIR, schema=ANOMALY_SCHEMA, columns=["value"], where=is_lost)["value"]
-    acked: Counter[int] = Counter()
     gone: Counter[int] = Counter()
-    of_committed = (pc.field("txn_outcome") == "committed") & (pc.field("status") == "acked")
-    for batch in record.batches("sends", ["txn", "value"], of_committed):
-        acked.update(batch["txn"].to_pylist())
-        if len(values):
-            gone.update(batch.filter(pc.is_in(batch["value"], values))["txn"].to_pylist())
+    if acked and len(values):
+        committed = (pc.field("txn_outcome") == "committed") & pc.field("txn").is_valid()
+        is_gone = committed & (pc.field("status") == "acked") & pc.field("value").isin(values.combine_chunks())
+        for batch in record.batches("sends", ["txn"], is_gone):
+            gone.update(batch["txn"].to_pylist())
     facts["transactions-lost-whole"] = sum(count == acked[txn] for txn, count in gone.items())
     facts["transactions-torn"] = len(gone) - facts["transactions-lost-whole"]

@@ -13,21 +13,15 @@ Why it is exact: records are folded into cells of `CELL_NS` by the time of their
 cell the first and the last ack remain. A spell longer than a cell has its two acks in different
 cells, so both remain. Spells of at most a cell are not told apart, and a record that failed in the
 same cell as the ack before the spell does not count as waiting.
-
-The table grows with the run, and is read as a stream. Memory grows with the length of the run in
-cells and with the number of partitions, not with the number of records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from analysis.judge.history.leader_gaps import Spell
-from analysis.judge.history.service_cells import CELL_NS, ServiceCell, cells_of, question_rows
+from analysis.judge.history.service_cells import CELL_NS, ServiceCell, ServiceCells
 from analysis.record.record import Record
 from analysis.record.timeline import TopicPartition
 from ebbtide.record.manifest import ACKS
@@ -39,7 +33,9 @@ def ack_spells(record: Record) -> Mapping[TopicPartition, list[Spell] | str]:
     A text instead says why they are not known. Of all spells of at most `CELL_NS`, there is only
     the first. Raises `UsageError` when a file is damaged.
     """
-    return {place: _spells(cells) for place, cells in cells_of(_rows(record))}
+    return {
+        place: _spells(cells) for place, cells in record.seen(ServiceCells).partitions(lambda kind: kind == ACKS["all"])
+    }
 
 
 def _spells(cells: Sequence[ServiceCell]) -> list[Spell] | str:
@@ -63,10 +59,3 @@ def _spells(cells: Sequence[ServiceCell]) -> list[Spell] | str:
         from_ns = max(last_ack, waiting[begin]) if begin < len(cells) else last_ack
         found.append(Spell(from_ns=from_ns, to_ns=end, is_open=True))
     return found
-
-
-def _rows(record: Record) -> Iterator[pa.Table]:
-    columns = ["topic", "partition", "status", "sent_ns", "done_ns"]
-    for batch in record.batches("sends", columns, pc.field("acks") == ACKS["all"]):
-        answered = pc.coalesce(batch["done_ns"], batch["sent_ns"])
-        yield question_rows(batch, batch["sent_ns"], answered, pc.equal(batch["status"], "acked"))

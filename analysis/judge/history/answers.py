@@ -17,16 +17,21 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import msgspec
+import numpy as np
 
 from analysis.judge.history.evidence import Row
 from analysis.record.record import Record
+from analysis.record.row_batches import Rows
+from analysis.record.scans import Scan
 from analysis.record.timeline import MILLISECOND_NS, Timeline
 from ebbtide.coverage_fact import Fact
 from ebbtide.errors import UsageError
 from ebbtide.record.rows import PartitionState
+from ebbtide.record.tables import TABLES
 
 FACTS = (
     Fact(
@@ -101,65 +106,78 @@ class _Place(msgspec.Struct, kw_only=True):
     asked_ns: int = 0
 
 
-def compare_answers(record: Record) -> ComparedAnswers | None:
-    """Compare the brokers' answers with the metadata log; None if there are none.
+class CompareAnswers(Scan[ComparedAnswers | None]):
+    """Compares the brokers' answers with the metadata log, in the order of the journal; None if there are none.
 
     A complete run ended after the last answer, so its log has every state that was described. The same row a second
-    time is the same answer. Memory grows only by a number for each answer. Raises `UsageError` for a damaged table.
+    time is the same answer. Memory grows only by a number for each answer.
     """
-    if not record.has("described"):
-        return None
-    timeline = record.timeline
-    registered = _registrations(timeline)
-    places: dict[tuple[int, str, int], _Place] = {}
-    facts = Counter(
-        dict.fromkeys(("described-answers", "described-elr", "described-last-known-elr", "described-as-in-force"), 0)
-    )
-    mismatches: list[Row] = []
-    unread: list[Row] = []
-    known_until_ns = None if record.manifest.status == "complete" else timeline.newest_ns
-    differing = 0
-    seen: set[int] = set()
-    for answer in _answers(record):
-        if (number := hash(answer)) in seen:
-            continue
-        seen.add(number)
-        states = timeline.states(answer.topic, answer.partition)
+
+    columns: ClassVar[Mapping[str, tuple[str, ...]]] = {"described": tuple(TABLES["described"].names)}
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        self._record = record
+        timeline = record.timeline
+        self._registered = _registrations(timeline)
+        self._known_until_ns = None if record.manifest.status == "complete" else timeline.newest_ns
+        self._places: dict[tuple[int, str, int], _Place] = {}
+        self._facts = Counter(dict.fromkeys((fact.name for fact in FACTS), 0))
+        self._mismatches: list[Row] = []
+        self._unread: list[Row] = []
+        self._differing = 0
+        self._seen: set[int] = set()
+
+    def add(self, rows: Rows) -> None:
+        """Compare a batch. Raises `UsageError` for a damaged table."""
+        for row in rows.at(np.arange(rows.count)).to_pylist():
+            try:
+                answer = msgspec.convert(row, DescribedState)
+            except msgspec.ValidationError as error:
+                where = str(self._record)
+                raise UsageError("the table described cannot be read", where=where, got=str(error)) from None
+            if (number := hash(answer)) not in self._seen:
+                self._seen.add(number)
+                self._compare(answer)
+
+    def _compare(self, answer: DescribedState) -> None:
+        states = self._record.timeline.states(answer.topic, answer.partition)
         if not states:
-            continue
-        place = places.setdefault((answer.broker, answer.topic, answer.partition), _Place())
-        if _has_time_between(registered.get(answer.broker, []), place.asked_ns - MILLISECOND_NS, answer.at_ns):
+            return
+        place = self._places.setdefault((answer.broker, answer.topic, answer.partition), _Place())
+        since_ns = place.asked_ns - MILLISECOND_NS
+        if _has_time_between(self._registered.get(answer.broker, []), since_ns, answer.at_ns):
             place.at = 0
         place.asked_ns = answer.asked_ns
         known = _count_up_to(states, answer.at_ns + MILLISECOND_NS)
         found = next((at for at in range(place.at, known) if answer.matches(states[at])), None)
-        facts["described-answers"] += 1
-        facts["described-elr"] += bool(answer.elr)
-        facts["described-last-known-elr"] += bool(answer.last_known_elr)
+        self._facts["described-answers"] += 1
+        self._facts["described-elr"] += bool(answer.elr)
+        self._facts["described-last-known-elr"] += bool(answer.last_known_elr)
         if found is not None:
             place.at = found
             in_force = _count_up_to(states, answer.asked_ns)
-            facts["described-as-in-force"] += in_force > 0 and answer.matches(states[in_force - 1])
-            continue
+            self._facts["described-as-in-force"] += in_force > 0 and answer.matches(states[in_force - 1])
+            return
         mismatch = _mismatch(answer, states[:known], place.at)
-        if known_until_ns is not None and answer.at_ns + MILLISECOND_NS >= known_until_ns:
-            if len(unread) < _KEPT_MAX:
-                unread.append({**mismatch, "why": "the copy of the metadata log may end before this answer"})
-            continue
-        differing += 1
-        if differing <= _KEPT_MAX:
-            mismatches.append(mismatch)
-    return ComparedAnswers(facts=dict(facts), mismatches=tuple(mismatches), differing=differing, unread=tuple(unread))
+        if self._known_until_ns is not None and answer.at_ns + MILLISECOND_NS >= self._known_until_ns:
+            if len(self._unread) < _KEPT_MAX:
+                self._unread.append({**mismatch, "why": "the copy of the metadata log may end before this answer"})
+            return
+        self._differing += 1
+        if self._differing <= _KEPT_MAX:
+            self._mismatches.append(mismatch)
 
-
-def _answers(record: Record) -> Iterator[DescribedState]:
-    """Yield the rows in the order of the journal, which keeps each broker's order."""
-    try:
-        for batch in record.batches("described"):
-            for row in batch.to_pylist():
-                yield msgspec.convert(row, DescribedState)
-    except msgspec.ValidationError as error:
-        raise UsageError("the table described cannot be read", where=str(record), got=str(error)) from None
+    def result(self) -> ComparedAnswers | None:
+        """Return how the answers compare."""
+        if not self._record.has("described"):
+            return None
+        return ComparedAnswers(
+            facts=dict(self._facts),
+            mismatches=tuple(self._mismatches),
+            differing=self._differing,
+            unread=tuple(self._unread),
+        )
 
 
 def _count_up_to(states: Sequence[PartitionState], at_ns: int) -> int:

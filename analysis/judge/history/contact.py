@@ -20,11 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-import pyarrow.compute as pc
 
-from analysis.judge.history.evidence import Row
 from analysis.judge.history.fencings import STOPS_A_NODE, end_of, unexplained_fencings
-from analysis.record.files import of_partition
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
@@ -210,36 +207,3 @@ def _moments(
         if state is not None:
             moments.append((state, offset, times[offset]))
     return sorted(moments, key=lambda moment: moment[1])
-
-
-def first_and_highest(record: Record, interval: Interval) -> tuple[Row, Row] | None:
-    """Return the earliest answer inside the interval and the highest later one.
-
-    "Later" means asked for after the earliest answer came. None: there are fewer than two.
-    """
-    where = (
-        of_partition(interval.topic, interval.partition)
-        & (pc.field("broker") == interval.leader)
-        & (pc.field("leader_epoch") == interval.leader_epoch)
-        & (pc.field("source") == "list_offsets")
-        & (pc.field("asked_ns") >= interval.start_ns)
-    )
-    if interval.end_ns is not None:
-        where = where & (pc.field("at_ns") < interval.end_ns)
-    first = _extreme_row(record, where, "asked_ns", highest=False)
-    if first is None:
-        return None
-    later = where & (pc.field("asked_ns") > int(str(first["at_ns"])))
-    highest = _extreme_row(record, later, "high_watermark", highest=True)
-    return None if highest is None else (first, highest)
-
-
-def _extreme_row(record: Record, where: pc.Expression, column: str, *, highest: bool) -> Row | None:
-    """Return the fitting row with the lowest or highest `column`, from a stream."""
-    best: Row | None = None
-    for batch in record.batches("watermarks", where=where):
-        found = pc.max(batch[column]) if highest else pc.min(batch[column])
-        row: Row = batch.slice(pc.index(batch[column], found).as_py(), 1).to_pylist()[0]
-        if best is None or (row[column] > best[column] if highest else row[column] < best[column]):
-            best = row
-    return best

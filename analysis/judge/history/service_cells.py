@@ -1,40 +1,44 @@
-"""Folds what clients asked of each partition into cells of 100 ms, by the time of the answer.
+"""Folds what clients asked of each partition, and what they got, into cells of time.
 
-Of each cell the first and the last service remain, and from when until when its questions waited. So memory grows with
-the length of the run in cells and with the number of partitions, not with the number of records.
+A cell has the questions of one kind whose answers came within `CELL_NS`. So the rows of sends, polls and watermarks are
+read once, and memory grows with the length of the run in cells and with the number of partitions, not with the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
 
-from analysis.record.timeline import TopicPartition
+from analysis.record.groups import Bools, Groups, Ints
+from analysis.record.row_batches import Rows
+from analysis.record.scans import Scan
 
-CELL_NS = 100_000_000
+if TYPE_CHECKING:
+    from analysis.record.record import Record
+    from analysis.record.timeline import TopicPartition
+
+CELL_NS: Final = 100_000_000
 """Spells without service are exact from this length on."""
 
-_FOLD_AT_ROWS = 100_000
-_KEYS = ["topic", "partition", "cell"]
-_AGGREGATES = (
-    ("first", "min"),
-    ("last", "max"),
-    ("asked", "min"),
-    ("answered", "max"),
-    ("is_back", "max"),
-    ("is_sampled", "max"),
-)
+POLLED, FINALLY_READ, SAMPLED = "polled", "finally read", "sampled"
+"""Questions that are no sends; sends have the number of their acks."""
+
+Kind = int | str
+
+_FOLDED_FROM = 1 << 14
+_NEVER = 2**63 - 1
+_BY = (np.minimum, np.maximum, np.minimum, np.maximum, np.maximum, np.maximum, np.add, np.maximum)
 
 
-class ServiceCell(msgspec.Struct, frozen=True):
+class ServiceCell(NamedTuple):
     """The questions to a partition whose answers came within one cell.
 
-    `first` and `last` service are null if there was none; `asked` is the first time at which one of the questions was
-    asked, `answered` the last time at which one was answered. `is_back`: one was answered before it was asked.
-    `is_sampled`: the sampler got one of the answers.
+    - `first`, `last`: the first and the last service; None: there was none.
+    - `asked`: when the first of the questions was asked. `answered`: when the last one was answered.
+    - `is_back`: one was answered before it was asked. `is_sampled`: the sampler got one of the answers.
+    - `services`: how many of them had a time of their own. `end`: the highest offset among these, and one.
     """
 
     first: int | None
@@ -43,58 +47,110 @@ class ServiceCell(msgspec.Struct, frozen=True):
     answered: int
     is_back: bool
     is_sampled: bool
+    services: int
+    end: int
 
 
-def question_rows(
-    batch: pa.RecordBatch, asked: pa.Array, answered: pa.Array, is_service: pa.Array, *, is_sampled: bool = False
-) -> pa.Table:
-    """Return rows to fold: who was asked, when, when an answer came, and whether it was a service."""
-    served = pc.if_else(is_service, answered, pa.scalar(None, pa.int64()))
-    return pa.table(
-        {
-            "topic": batch["topic"],
-            "partition": batch["partition"],
-            "cell": pc.divide(answered, CELL_NS),
-            "first": served,
-            "last": served,
-            "asked": asked,
-            "answered": answered,
-            "is_back": pc.less(answered, asked),
-            "is_sampled": pa.repeat(is_sampled, batch.num_rows),
+class FoldedCells(NamedTuple):
+    """The cells of each partition and kind of question: the numbers of the cells, and an array for each field."""
+
+    of: Mapping[TopicPartition, Mapping[Kind, Ints]]
+
+    def of_partition(self, place: TopicPartition, counts: Callable[[Kind], bool]) -> dict[int, ServiceCell]:
+        """Return the cells of a partition by their numbers, in order; those of the kinds that count are one."""
+        parts = [cells for kind, cells in self.of[place].items() if counts(kind)]
+        return {
+            at: ServiceCell(None if first == _NEVER else first, None if last < -_NEVER else last, *more)
+            for at, first, last, *more in (_fold(parts).T.tolist() if parts else ())
         }
-    )
+
+    def partitions(self, counts: Callable[[Kind], bool]) -> Iterator[tuple[TopicPartition, list[ServiceCell]]]:
+        """Yield the cells of each partition that has any of the kinds that count."""
+        for place in sorted(self.of):
+            if cells := self.of_partition(place, counts):
+                yield place, list(cells.values())
 
 
-def cells_of(tables: Iterable[pa.Table]) -> Iterator[tuple[TopicPartition, list[ServiceCell]]]:
-    """Yield the cells of each partition by time, from tables as `question_rows` returns them."""
-    kept: list[pa.Table] = []
-    waiting = 0
-    for rows in tables:
-        kept.append(_folded(rows))
-        waiting += kept[-1].num_rows
-        if waiting > _FOLD_AT_ROWS:
-            kept = [_folded(pa.concat_tables(kept))]
-            waiting = 0
-    if not kept:
-        return
-    folded = _folded(pa.concat_tables(kept)).sort_by([(key, "ascending") for key in _KEYS])
-    of_place: list[ServiceCell] = []
-    place: TopicPartition | None = None
-    for batch in folded.to_batches(max_chunksize=_FOLD_AT_ROWS):
-        for row in batch.to_pylist():
-            if place is not None and place != (row["topic"], row["partition"]):
-                yield place, of_place
-                of_place = []
-            place = (row["topic"], row["partition"])
-            of_place.append(ServiceCell(*(row[name] for name, _ in _AGGREGATES)))
-    if place is not None:
-        yield place, of_place
+class ServiceCells(Scan[FoldedCells]):
+    """Folds the rows."""
+
+    columns: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "watermarks": ("topic", "partition", "source", "high_watermark", "asked_ns", "at_ns"),
+        "sends": ("topic", "partition", "acks", "status", "offset", "sent_ns", "done_ns"),
+        "polls": ("topic", "partition", "consumer", "polled_ns"),
+    }
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        self._final = record.manifest.final_consumer or 0
+        self._parts: dict[tuple[str, int, Kind], list[Ints]] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Fold a batch."""
+        match rows.table:
+            case "sends":
+                self._add_sends(rows)
+            case "polls":
+                for (topic, partition, consumer), here in rows.parts("partition", "consumer"):
+                    at_ns = rows.numbers("polled_ns")[here]
+                    kind = FINALLY_READ if consumer == self._final else POLLED
+                    self._add((topic, partition, kind), at_ns, at_ns, np.ones(len(here), np.bool_))
+            case _:
+                answers = rows.where_word("source", "list_offsets") & (rows.numbers("high_watermark") >= 0)
+                at_ns = rows.numbers("at_ns")
+                asked = np.where(rows.known("asked_ns"), rows.numbers("asked_ns"), at_ns)
+                for (topic, partition), every in rows.parts("partition"):
+                    if len(here := every[answers[every]]):
+                        self._add((topic, partition, SAMPLED), asked[here], at_ns[here], np.ones(len(here), np.bool_))
+
+    def _add_sends(self, rows: Rows) -> None:
+        sent, is_done = rows.numbers("sent_ns"), rows.known("done_ns")
+        answered, acked = np.where(is_done, rows.numbers("done_ns"), sent), rows.where_word("status", "acked")
+        end = np.where(rows.known("offset"), rows.numbers("offset") + 1, 0)
+        for (topic, partition, acks), here in rows.parts("partition", "acks"):
+            counts = (acked & is_done)[here]
+            self._add((topic, partition, acks), sent[here], answered[here], acked[here], counts, end[here])
+
+    def _add(
+        self,
+        key: tuple[str, int, Kind],
+        asked: Ints,
+        answered: Ints,
+        served: Bools,
+        counts: Bools | None = None,
+        end: Ints | None = None,
+    ) -> None:
+        counts = served if counts is None else counts
+        rows = np.stack(
+            [
+                answered // CELL_NS,
+                np.where(served, answered, _NEVER),
+                np.where(served, answered, -_NEVER - 1),
+                asked,
+                answered,
+                answered < asked,
+                np.full(len(asked), key[2] == SAMPLED),
+                counts,
+                np.zeros(len(asked), np.int64) if end is None else np.where(counts, end, 0),
+            ]
+        )
+        parts = self._parts.setdefault(key, [])
+        parts.append(_fold([rows]))
+        if len(parts) > 1 and sum(part.shape[1] for part in parts) > max(_FOLDED_FROM, 2 * parts[0].shape[1]):
+            parts[:] = [_fold(parts)]
+
+    def result(self) -> FoldedCells:
+        """Return the cells."""
+        found: dict[TopicPartition, dict[Kind, Ints]] = {}
+        for (topic, partition, kind), parts in self._parts.items():
+            found.setdefault((topic, partition), {})[kind] = _fold(parts)
+        return FoldedCells(found)
 
 
-def _folded(rows: pa.Table) -> pa.Table:
-    """Return one row for each cell of each partition."""
-    folded = rows.group_by(_KEYS).aggregate(list(_AGGREGATES))
-    names = {f"{name}_{function}": name for name, function in _AGGREGATES}
-    return folded.rename_columns([names.get(name, name) for name in folded.column_names]).select(
-        [*_KEYS, *(name for name, _ in _AGGREGATES)]
-    )
+def _fold(parts: list[Ints]) -> Ints:
+    """Return one column for each cell."""
+    rows = np.concatenate(parts, 1) if len(parts) > 1 else parts[0]
+    order = np.argsort(rows[0], kind="stable")
+    rows = rows if (order[1:] > order[:-1]).all() else rows[:, order]
+    groups = Groups([rows[0]], is_sorted=True)
+    return np.stack([groups.first(rows[0]), *(groups.over(by, one) for by, one in zip(_BY, rows[1:], strict=True))])

@@ -19,16 +19,14 @@ only the sampler asked has no spell.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from statistics import median
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from analysis.judge.history.leader_gaps import Spell
-from analysis.judge.history.service_cells import CELL_NS, ServiceCell, cells_of, question_rows
+from analysis.judge.history.service_cells import CELL_NS, ServiceCell, ServiceCells
 from analysis.record.record import Record
 from analysis.record.timeline import TopicPartition
 
@@ -42,7 +40,8 @@ def unserved_spells(record: Record) -> Mapping[TopicPartition, list[Spell] | str
 
     Spells of at most `LEAST_NS` are left out. Raises `UsageError` when a file is damaged.
     """
-    return {place: _spells(cells) for place, cells in cells_of(_rows(record))}
+    # No broker answers a send with acks=0.
+    return {place: _spells(cells) for place, cells in record.seen(ServiceCells).partitions(lambda kind: kind != 0)}
 
 
 def _spells(cells: Sequence[ServiceCell]) -> list[Spell] | str:
@@ -81,20 +80,3 @@ def _waits(waited: Sequence[tuple[int, int]], from_ns: int, to_ns: int) -> list[
         else:
             merged.append((begin, end))
     return [Spell(from_ns=begin, to_ns=end) for begin, end in merged]
-
-
-def _rows(record: Record) -> Iterator[pa.Table]:
-    columns = ["topic", "partition", "status", "sent_ns", "done_ns"]
-    # No broker answers a send with acks=0.
-    for batch in record.batches("sends", columns, pc.field("acks") != 0):
-        answered = pc.coalesce(batch["done_ns"], batch["sent_ns"])
-        yield question_rows(batch, batch["sent_ns"], answered, pc.equal(batch["status"], "acked"))
-    for batch in record.batches("polls", ["topic", "partition", "polled_ns"]):
-        yield _served(batch, batch["polled_ns"], batch["polled_ns"])
-    where = (pc.field("source") == "list_offsets") & (pc.field("high_watermark") >= 0)
-    for batch in record.batches("watermarks", ["topic", "partition", "asked_ns", "at_ns"], where):
-        yield _served(batch, pc.coalesce(batch["asked_ns"], batch["at_ns"]), batch["at_ns"], is_sampled=True)
-
-
-def _served(batch: pa.RecordBatch, asked: pa.Array, answered: pa.Array, *, is_sampled: bool = False) -> pa.Table:
-    return question_rows(batch, asked, answered, pa.repeat(True, batch.num_rows), is_sampled=is_sampled)

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from analysis.judge.history.answers import ComparedAnswers, compare_answers
+from analysis.judge.history.answers import CompareAnswers, ComparedAnswers
 from analysis.judge.history.attributed import AnyAnomaly, AttributedAnomaly, W
-from analysis.judge.history.contact import Interval, LeaderContact, intervals_below
-from analysis.judge.history.sent import count_copies
+from analysis.judge.history.sent import CountCopies
 from analysis.judge.trace.of_run import trace_of
 from analysis.judge.trace.results import TimelineTrace
 from analysis.record.record import Record
@@ -45,24 +44,14 @@ class Judged:
         return trace_of(self.record)
 
     @cached_property
-    def contact(self) -> LeaderContact:
-        """When leaders surely were in contact with the controller."""
-        return LeaderContact.of(self.record)
-
-    @cached_property
-    def below_min_isr(self) -> Sequence[Interval]:
-        """The stretches in which a leader surely knew that it was below min ISR."""
-        return intervals_below(self.record, self.contact)
-
-    @cached_property
     def answers(self) -> ComparedAnswers | None:
         """What brokers described, compared with the metadata log; None: they described nothing."""
-        return compare_answers(self.record)
+        return self.record.seen(CompareAnswers)
 
     @cached_property
     def copies_sent(self) -> Mapping[str, int]:
         """How many records the copiers of each group sent."""
-        return count_copies(self.record)
+        return self.record.seen(CountCopies)
 
     def blamed_of(self, what: type[W]) -> list[AttributedAnomaly[W]]:
         """Return the anomalies that are of one sort."""

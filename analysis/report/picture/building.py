@@ -198,6 +198,6 @@ def _partition(
         leaderless=tuple(partitions.leaderless_of(states, deletions)),
         high_watermarks=series.high_watermarks,
         log_ends=log_ends_of(series.log_ends, fired, name),
-        counts=counts_of(series.records, *window),
+        counts=counts_of(series, *window),
         lost=tuple(partitions.lost_bands(source.verdict, states, key)),
     )

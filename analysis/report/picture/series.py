@@ -1,57 +1,82 @@
-"""Reads a partition's offsets and record counts over time from the tables of a record.
-
-Sends and polls are read as a stream and counted per 100 ms, so memory grows with the length of the
-run and not with its records.
-"""
+"""Reads a partition's offsets and record counts over time from the tables of a record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import ClassVar
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from analysis.judge.history.service_cells import POLLED, ServiceCell, ServiceCells
 from analysis.record.record import Record
+from analysis.record.row_batches import Rows
+from analysis.record.scans import Scan
 from analysis.record.timeline import TopicPartition
 from analysis.report.picture.model import BIN_NS, LogEnds, OffsetPoint, RecordCounts
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.tables import TABLES
 from ebbtide.scenario.steps.proof import StepProof
-from ebbtide.untrusted.parquet import read_batches
-
-_BATCH_ROWS = 131_072
-
-
-class BinnedRecords(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of one partition by the number of the 100 ms since the epoch."""
-
-    acked: dict[int, int] = {}
-    consumed: dict[int, int] = {}
-    acked_end: dict[int, int] = {}
 
 
 class ObservedSeries(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that clients saw of one partition over time."""
+    """Everything that clients saw of one partition over time.
+
+    `acked` and `polled`: the cells of the records that were sent, and of those that consumers got, by the number of the
+    100 ms since the epoch.
+    """
 
     high_watermarks: tuple[OffsetPoint, ...] = ()
     log_ends: dict[int, tuple[OffsetPoint, ...]] = {}
-    records: BinnedRecords = BinnedRecords()
+    acked: Mapping[int, ServiceCell] = {}
+    polled: Mapping[int, ServiceCell] = {}
 
 
-class _Measured(msgspec.Struct, frozen=True):
-    """One row of watermarks."""
+class ObservedOffsets(Scan[Mapping[TopicPartition, ObservedSeries]]):
+    """Reads the HWs that leaders served, and the log ends."""
 
-    topic: str
-    partition: int
-    broker: int
-    leader_epoch: int | None
-    high_watermark: int | None
-    log_end_offset: int | None
-    source: str
-    at_ns: int
+    columns: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "watermarks": (
+            *("topic", "partition", "broker", "leader_epoch"),
+            *("high_watermark", "log_end_offset", "source", "at_ns"),
+        )
+    }
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        self._hws: dict[TopicPartition, list[OffsetPoint]] = {}
+        self._ends: dict[TopicPartition, dict[int, list[OffsetPoint]]] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Keep the points of a batch."""
+        hw, end = rows.numbers("high_watermark"), rows.numbers("log_end_offset")
+        served = rows.where_word("source", "list_offsets") & (hw >= 0)
+        has_end, has_epoch = rows.known("log_end_offset"), rows.known("leader_epoch")
+        at_ns, epoch = rows.numbers("at_ns"), rows.numbers("leader_epoch")
+        broker = rows.numbers("broker")
+        for place, here in rows.parts("partition"):
+            for which, offsets in ((served, hw), (has_end, end)):
+                some = here[which[here]]
+                epochs = (
+                    one if known else None for one, known in zip(epoch[some].tolist(), has_epoch[some], strict=True)
+                )
+                numbers = (column[some].tolist() for column in (at_ns, offsets, broker))
+                for point in map(OffsetPoint, *numbers, epochs):
+                    if offsets is hw:
+                        self._hws.setdefault(place, []).append(point)
+                    else:
+                        self._ends.setdefault(place, {}).setdefault(point.broker, []).append(point)
+
+    def result(self) -> Mapping[TopicPartition, ObservedSeries]:
+        """Return the points of each partition by their times."""
+        return {
+            key: ObservedSeries(
+                high_watermarks=tuple(sorted(self._hws.get(key, []), key=_time)),
+                log_ends={
+                    broker: tuple(sorted(points, key=_time)) for broker, points in self._ends.get(key, {}).items()
+                },
+            )
+            for key in {*self._hws, *self._ends}
+        }
 
 
 def read_series(record: Record) -> dict[TopicPartition, ObservedSeries]:
@@ -59,29 +84,13 @@ def read_series(record: Record) -> dict[TopicPartition, ObservedSeries]:
 
     Tables that are missing have no series. Raises `UsageError` when a file is damaged.
     """
-    hws: dict[TopicPartition, list[OffsetPoint]] = {}
-    ends: dict[TopicPartition, dict[int, list[OffsetPoint]]] = {}
-    for row in record.rows("watermarks", _Measured):
-        key = (row.topic, row.partition)
-        if row.source == "list_offsets" and row.high_watermark is not None and row.high_watermark >= 0:
-            point = OffsetPoint(row.at_ns, row.high_watermark, row.broker, row.leader_epoch)
-            hws.setdefault(key, []).append(point)
-        if row.log_end_offset is not None:
-            point = OffsetPoint(row.at_ns, row.log_end_offset, row.broker, row.leader_epoch)
-            ends.setdefault(key, {}).setdefault(row.broker, []).append(point)
-    acked, acked_end = _binned(record, "sends", "done_ns", pc.field("status") == "acked", end="offset")
-    consumed, _ = _binned(record, "polls", "polled_ns", pc.field("consumer") != (record.manifest.final_consumer or 0))
-    keys = {*hws, *ends, *acked, *consumed}
-    return {
-        key: ObservedSeries(
-            high_watermarks=tuple(sorted(hws.get(key, []), key=_time)),
-            log_ends={broker: tuple(sorted(points, key=_time)) for broker, points in ends.get(key, {}).items()},
-            records=BinnedRecords(
-                acked=acked.get(key, {}), consumed=consumed.get(key, {}), acked_end=acked_end.get(key, {})
-            ),
-        )
-        for key in keys
-    }
+    points, cells = record.seen(ObservedOffsets), record.seen(ServiceCells)
+    found = dict(points)
+    for place in cells.of:
+        acked = cells.of_partition(place, lambda kind: isinstance(kind, int))
+        polled = cells.of_partition(place, lambda kind: kind == POLLED)
+        found[place] = msgspec.structs.replace(found.get(place, ObservedSeries()), acked=acked, polled=polled)
+    return found
 
 
 _BINS_MAX = 1_000_000
@@ -92,57 +101,23 @@ def _time(point: OffsetPoint) -> int:
     return point.at_ns
 
 
-def _scan(record: Record, table: str, columns: list[str], only: Any = None) -> Iterable[pa.RecordBatch]:
-    files = record.files(table)
-    if files:
-        yield from read_batches(files, table, schema=TABLES[table], columns=columns, where=only, batch_size=_BATCH_ROWS)
-
-
-_Bins = dict[TopicPartition, dict[int, int]]
-
-
-def _binned(record: Record, table: str, time: str, only: Any, *, end: str | None = None) -> tuple[_Bins, _Bins]:
-    """Return the rows per 100 ms, and the highest `end` plus one, by partition."""
-    counts: _Bins = {}
-    ends: _Bins = {}
-    columns = ["topic", "partition", time, *([end] if end else [])]
-    for batch in _scan(record, table, columns, only & pc.field(time).is_valid()):
-        if not batch.num_rows:
-            continue
-        found = pa.table(
-            {
-                "topic": batch["topic"],
-                "partition": batch["partition"],
-                "bin": pc.divide(batch[time], BIN_NS),
-                "end": batch[end] if end else pa.nulls(batch.num_rows, pa.int64()),
-            }
-        )
-        grouped = found.group_by(["topic", "partition", "bin"]).aggregate([([], "count_all"), ("end", "max")])
-        for row in grouped.to_pylist():
-            key = (row["topic"], row["partition"])
-            bins = counts.setdefault(key, {})
-            bins[row["bin"]] = bins.get(row["bin"], 0) + row["count_all"]
-            if row["end_max"] is not None:
-                reached = ends.setdefault(key, {})
-                reached[row["bin"]] = max(reached.get(row["bin"], 0), row["end_max"] + 1)
-    return counts, ends
-
-
-def counts_of(records: BinnedRecords, begin_ns: int, end_ns: int) -> RecordCounts | None:
+def counts_of(series: ObservedSeries, begin_ns: int, end_ns: int) -> RecordCounts | None:
     """Return the counts of each 100 ms between two times; None if nothing was sent or read.
 
     None also where a damaged record has times so far apart that the counts would fill the memory.
     """
-    if not records.acked and not records.consumed:
+    acked, consumed = ({at: cell.services for at, cell in cells.items()} for cells in (series.acked, series.polled))
+    if not any(acked.values()) and not any(consumed.values()):
         return None
     bins = range(begin_ns // BIN_NS, end_ns // BIN_NS + 1)
     if len(bins) > _BINS_MAX:
         return None
+    ends = {at: cell.end for at, cell in series.acked.items()}
     return RecordCounts(
         begin_ns=bins.start * BIN_NS,
-        acked=tuple(records.acked.get(one, 0) for one in bins),
-        consumed=tuple(records.consumed.get(one, 0) for one in bins),
-        acked_end=tuple(accumulate((records.acked_end.get(one, 0) for one in bins), max)),
+        acked=tuple(acked.get(one, 0) for one in bins),
+        consumed=tuple(consumed.get(one, 0) for one in bins),
+        acked_end=tuple(accumulate((ends.get(one, 0) for one in bins), max)),
     )
 
 

@@ -13,15 +13,15 @@ import psutil
 import pyarrow.dataset as ds
 import pytest
 from benches import ROOT, assert_ended_well, run_bench
-from records import as_record
+from reconcile_rows import sum_up
 
-from analysis.rows.clock import has_gone_back
-from analysis.rows.files import TableFile, check_files
+from analysis.record.record import Record
 from bench import made_record
 from bench.made_record import ITEMS, make_record
 from bench.reconcile import Maker, engines, events, kept_record, main
 from bench.reconcile_engines import ENGINES, EngineRun, failed_run
 from bench.reconcile_table import Growth, Size, growths, spread
+from ebbtide.record.folder import RecordFolder
 from ebbtide.waiting import wait_until
 
 PLANTED = {"lost": 72, "unseen": 72}
@@ -228,23 +228,19 @@ def test_what_was_not_made_by_this_maker_is_neither_used_nor_touched(tmp_path: P
     assert sorted(record.iterdir()) == before
 
 
-def watermark_files(record: Path) -> list[TableFile]:
-    return check_files(as_record(record))["watermarks"]
-
-
 @pytest.mark.parametrize("asked", [200, 20_000, 200_000])
 def test_a_made_record_has_the_answers_of_a_broker_in_the_order_in_which_they_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: int
 ) -> None:
     monkeypatch.setattr(made_record, "_CHUNK", 2_000)
     make_record(tmp_path / "record", asked)
-    assert not has_gone_back(watermark_files(tmp_path / "record"))
+    assert not sum_up(Record.at(RecordFolder(tmp_path / "record"))).facts.clock_went_back
 
 
 @pytest.mark.parametrize("asked", [200, 20_000])
 def test_the_high_watermarks_of_a_made_record_go_back_as_often_as_its_items_say(tmp_path: Path, asked: int) -> None:
     make_record(tmp_path / "record", asked)
-    rows = ds.dataset([str(file.source.path) for file in watermark_files(tmp_path / "record")]).to_table().to_pylist()
+    rows = ds.dataset(str(tmp_path / "record" / "watermarks")).to_table().to_pylist()
     highest: Counter[int] = Counter()
     items = 0
     for row in rows:

@@ -18,10 +18,10 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from analysis.rows.batches import RowGroup, Rows, batches, for_each, row_groups
-from analysis.rows.groups import BITS, Bools, Ints
+from analysis.record.groups import BITS, Bools, Ints
+from analysis.record.record import Record
+from analysis.record.row_batches import RowGroup, Rows, batches, for_each, row_groups
 from analysis.rows.question import KindAnswer, KindQuestion, Place, RowType, RunSums
-from analysis.rows.runs import RunFiles
 
 Producer: TypeAlias = tuple[str, int, int]
 """A topic, a partition and a producer."""
@@ -165,7 +165,7 @@ class Disordered(KindQuestion):
     row_types = (INVERSIONS,)
     reads: Mapping[str, tuple[str, ...]] = {"sends": ()}
 
-    def __init__(self, run: RunFiles, folder: Callable[[], Path]) -> None:
+    def __init__(self, run: Record, folder: Callable[[], Path]) -> None:
         super().__init__(run, folder)
         self._order = SendOrder()
         self.found: dict[Producer, Ints] = {}

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis.record.groups import BITS, Bools, Ints, bit_of, parts_of
 from analysis.rows.clients import ABORTED, FINAL, HIDDEN
 from analysis.rows.compare import PartitionBlocks
-from analysis.rows.groups import BITS, Bools, Ints, bit_of, parts_of
 from analysis.rows.question import KindAnswer, KindQuestion, Place, RunSums
 from analysis.rows.values import ValueMasks, value_masks
 

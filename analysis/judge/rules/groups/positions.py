@@ -22,13 +22,12 @@ import pyarrow as pa
 
 from analysis.reconcile.final_log_rows import SESSIONS
 from analysis.reconcile.undone_deletions import with_undone_deletions
+from analysis.record.groups import BITS, Bools, Ints, parts_of
 from analysis.record.record import Record
-from analysis.rows.batches import Rows
+from analysis.record.row_batches import Rows
 from analysis.rows.compare import ComparedBlocks
 from analysis.rows.facts import Facts
-from analysis.rows.groups import BITS, Bools, Ints, parts_of
 from analysis.rows.question import KindAnswer, KindQuestion, Place, RowType, RunSums
-from analysis.rows.runs import RunFiles
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.clients import CLIENTS_DIR, ClientEvent
 from ebbtide.record.tables import schema_of_rows
@@ -276,9 +275,9 @@ class LeftOut(KindQuestion):
 
     row_types = (PASSED, SESSIONS)
 
-    def __init__(self, run: RunFiles, folder: Callable[[], Path]) -> None:
+    def __init__(self, run: Record, folder: Callable[[], Path]) -> None:
         super().__init__(run, folder)
-        self._groups = _groups_of(run.record)
+        self._groups = _groups_of(run)
         self._sessions: dict[_SessionKey, MemberSession] = {}
         self._positions: Sequence[GroupPosition] | None = None
         self._why_unknown: str | None = None
@@ -345,7 +344,7 @@ class LeftOut(KindQuestion):
         return [one for one in self._positions if (one.topic, one.partition) == place]
 
     def _find_positions(self, facts: Facts) -> Sequence[GroupPosition]:
-        record = self.run.record
+        record = self.run
         if not self._groups:
             self._why_unknown = _why_unknown_membership(record)
             return ()

@@ -7,8 +7,8 @@ without.
 
 from __future__ import annotations
 
-from analysis.judge.history.contact import first_and_highest
 from analysis.judge.history.evidence import Row
+from analysis.judge.history.stretches import StretchesSeen
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
 from analysis.judge.rules.judged import Judged
@@ -16,26 +16,27 @@ from analysis.judge.rules.judged import Judged
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
-    in_force = {one: record.protocol.hw_waits_for_min_isr(one.leader, one.start_ns) for one in judged.below_min_isr}
-    intervals = [one for one, waits in in_force.items() if waits is not False]
-    if not intervals:
+    hw_waits = record.protocol.hw_waits_for_min_isr
+    below = record.seen(StretchesSeen).below_min_isr
+    in_force = [(one, hw_waits(one.interval.leader, one.interval.start_ns)) for one in below]
+    stretches = [one for one, waits in in_force if waits is not False]
+    if not stretches:
         return Finding(status="not-exercised")
     if record.split_steps is None:
         return unknown_finding(
             "steps.jsonl is missing, so it is not known whether a leader knew that it was below min ISR"
         )
-    if None in in_force.values():
+    if any(waits is None for _, waits in in_force):
         return unknown_finding("the Kafka release is not known")
     if not record.has("watermarks"):
         return unknown_finding("watermarks is missing")
     exercised = 0
     violations: list[Row] = []
-    for interval in intervals:
-        seen = first_and_highest(record, interval)
-        if seen is None:
+    for stretch in stretches:
+        if stretch.hws is None:
             continue
         exercised += 1
-        first, highest = seen
+        (first, highest), interval = stretch.hws, stretch.interval
         if int(str(highest["high_watermark"])) > int(str(first["high_watermark"])):
             about = {"min_isr": interval.min_isr, "isr": sorted(interval.isr), "since": interval.metadata_offset}
             violations.append({"first": first, "later": highest, **about})

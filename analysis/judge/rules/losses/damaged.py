@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
-from analysis.rows.batches import Rows
+from analysis.record.row_batches import Rows
 from analysis.rows.facts import Facts
 from analysis.rows.question import KindAnswer, KindQuestion, RunSums
 from analysis.spark.sql import DataFrame, F

@@ -41,10 +41,10 @@ from analysis.reconcile.hw_observations import SOURCE, WHERE, suspicious_observa
 from analysis.reconcile.items import item
 from analysis.reconcile.model import GroupsOfKind, HwRegression
 from analysis.reconcile.work import Work
-from analysis.rows.batches import Rows
-from analysis.rows.groups import Ints
+from analysis.record.groups import Ints
+from analysis.record.record import Record
+from analysis.record.row_batches import Rows
 from analysis.rows.question import KindAnswer, KindQuestion, Place, RunSums
-from analysis.rows.runs import RunFiles
 from analysis.spark.sql import Column, DataFrame, F, Window
 
 _OBSERVED = ("high_watermark", "leader_epoch", "broker", "asked_ns", "at_ns")
@@ -56,7 +56,7 @@ class Lower(KindQuestion):
     reads: Mapping[str, tuple[str, ...]] = {"watermarks": ()}
     whole_tables = ("watermarks",)
 
-    def __init__(self, run: RunFiles, folder: Callable[[], Path]) -> None:
+    def __init__(self, run: Record, folder: Callable[[], Path]) -> None:
         super().__init__(run, folder)
         self._answers: dict[Place, list[Ints]] = {}
 

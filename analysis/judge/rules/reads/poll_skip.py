@@ -38,11 +38,11 @@ from analysis.reconcile.final_log_rows import OfFinalRead, mark_final_log_rows, 
 from analysis.reconcile.items import item
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
 from analysis.reconcile.work import Work
-from analysis.rows.batches import Rows
+from analysis.record.groups import BITS, Bools, Ints, bit_count, bit_of
+from analysis.record.record import Record
+from analysis.record.row_batches import Rows
 from analysis.rows.facts import Facts
-from analysis.rows.groups import BITS, Bools, Ints, bit_count, bit_of
 from analysis.rows.question import Place, RunSums
-from analysis.rows.runs import RunFiles
 from analysis.spark.columns import BLOCK, PARTITION, block_of
 from analysis.spark.parts import in_one_part
 from analysis.spark.sql import DataFrame, F, Window
@@ -57,7 +57,7 @@ class Skips(OfFinalRead):
 
     reads: Mapping[str, tuple[str, ...]] = {"polls": ("offset", "prev_offset")}
 
-    def __init__(self, run: RunFiles, folder: Callable[[], Path]) -> None:
+    def __init__(self, run: Record, folder: Callable[[], Path]) -> None:
         super().__init__(run, folder)
         self._jumps: dict[Place, list[Ints]] = {}
         self._count = 0

@@ -28,8 +28,8 @@ from analysis.reconcile.final_log_rows import OfFinalRead, readable_blocks, sess
 from analysis.reconcile.items import item
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
 from analysis.reconcile.work import Work
+from analysis.record.groups import BITS
 from analysis.rows.facts import Facts
-from analysis.rows.groups import BITS
 from analysis.rows.question import Place, RunSums
 from analysis.spark.columns import PARTITION
 from analysis.spark.sql import Column, DataFrame, F

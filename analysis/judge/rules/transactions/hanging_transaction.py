@@ -27,8 +27,8 @@ from analysis.judge.rules.transactions.verification import asked_no_coordinator
 from analysis.reconcile.items import item
 from analysis.reconcile.model import GroupsOfKind, HangingTransaction
 from analysis.reconcile.work import Work
+from analysis.record.groups import BITS
 from analysis.rows.facts import Facts
-from analysis.rows.groups import BITS
 from analysis.rows.question import KindAnswer, KindQuestion, RunSums
 from analysis.spark.sql import DataFrame, F
 from analysis.spark.tables import RecordTables

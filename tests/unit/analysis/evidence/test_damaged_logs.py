@@ -11,7 +11,6 @@ from records import RecordBuilder, as_record
 from analysis.evidence.collect import write_replicas
 from analysis.rows.facts import CheckpointFacts, DamagedLog, Facts
 from analysis.rows.policies import PolicyFacts
-from analysis.rows.runs import run_files
 from analysis.rows.summing import Counted, facts_of
 from ebbtide.record.folder import RecordFolder
 
@@ -31,7 +30,7 @@ def record(tmp_path: Path) -> Path:
 def facts_with(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> Facts:
     builder = RecordBuilder().acked(1, at=0).final(1, at=0)
     counted = Counted(checkpoints=[CheckpointFacts("t", 0, 1, high_watermark)], policies=list(policies))
-    return facts_of(0, run_files(as_record(record, builder.manifest())), counted)
+    return facts_of(0, as_record(record, builder.manifest()), counted)
 
 
 def damaged_logs_of(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> tuple[DamagedLog, ...]:

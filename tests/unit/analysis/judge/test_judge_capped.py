@@ -64,8 +64,6 @@ OTHER = (
     "analysis.judge.history.log_lines._LINE_BYTES_MAX",  # a longer line is read in pieces
     "analysis.judge.history.log_lines._LOG_BYTES_MAX",  # a longer log counts as damaged
     "analysis.judge.trace.actions._EVERY_ISR_MAX",  # only for the nearest states that are shown
-    "analysis.rows.files._DIGITS_MAX",  # letters of a name
-    "analysis.rows.files._SHOWN_MAX",
     "analysis.rows.buckets.HELD_BYTES_MAX",  # with more of them sums lie in files
     "analysis.judge.rules.reads.poll_skip._JUMPS_MAX",  # with more of them the rules look at all
     "analysis.judge.rules.appends.send_order.ROWS_MAX",  # with more of them they are read in several passes

@@ -11,7 +11,6 @@ from records import as_record
 from analysis import items
 from analysis.judging import many_records as many
 from analysis.record.record import Record
-from analysis.rows.runs import RunFiles
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import write_sums
@@ -19,10 +18,6 @@ from ebbtide.record.verdict import Counts, Verdict
 from harness.cli import crash
 
 VERDICT = Verdict(run_id="r", outcome="inconclusive", why=[], counts=Counts(sends=0, acked=0, polls=0))
-
-
-def run_of(record: Record) -> RunFiles:
-    return RunFiles(record=record, files={})
 
 
 @pytest.mark.parametrize("broken", ["prepare_record", "conclude"])
@@ -39,8 +34,8 @@ def test_a_bug_that_one_record_brings_out_stops_no_other(
         many, "prepare_record", lambda folder: finish("prepare_record", folder.path, as_record(folder.path))
     )
     monkeypatch.setattr(many, "conclude", lambda record, *_, **__: finish("conclude", record.folder.path, VERDICT))
-    monkeypatch.setattr(items, "checked_run", lambda record, _: run_of(record))
-    monkeypatch.setattr(many, "_reconcile", lambda runs, *_: {run.record.folder.path: None for run in runs})
+    monkeypatch.setattr(items, "check_record", lambda _: None)
+    monkeypatch.setattr(many, "_reconcile", lambda runs, *_: {run.folder.path: None for run in runs})
     monkeypatch.setattr(crash, "state_dir", lambda: tmp_path / "state")
     (_, good), (_, bad), (_, better) = many.judge_many(records, None)  # type: ignore[arg-type]
     assert good is better is VERDICT
@@ -59,8 +54,8 @@ def test_a_record_with_rows_that_cannot_be_read_is_reconciled_by_itself(
     """So the jobs of the others run once, and not again for each half of them."""
     jobs: list[list[str]] = []
 
-    def reconcile_runs(_: object, runs: list[RunFiles], *__: object) -> list[None]:
-        jobs.append([run.record.folder.path.name for run in runs])
+    def reconcile_checked(_: object, runs: list[Record], *__: object) -> list[None]:
+        jobs.append([run.folder.path.name for run in runs])
         if "bad" in jobs[-1]:
             raise UsageError("a table's file is damaged")
         return [None] * len(runs)
@@ -74,7 +69,7 @@ def test_a_record_with_rows_that_cannot_be_read_is_reconciled_by_itself(
     content = bytearray(path.read_bytes())
     content[4:200] = bytes(196)
     path.write_bytes(content)
-    monkeypatch.setattr(items, "reconcile_runs", reconcile_runs)
+    monkeypatch.setattr(items, "reconcile_checked", reconcile_checked)
     monkeypatch.setattr(many, "conclude", lambda *_, **__: VERDICT)
     found = dict(many.judge_many(records, None))  # type: ignore[arg-type]
     assert jobs == [["good", "better"], ["bad"]]

@@ -17,7 +17,6 @@ from records import RecordBuilder, as_record
 from analysis.items import reconcile
 from analysis.judge.rules.groups.positions import LeftOut
 from analysis.judge.rules.registry import ANOMALIES
-from analysis.rows.runs import run_files
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +47,7 @@ def test_the_rule_is_asked_only_if_a_group_left_something_out(tmp_path: Path, mi
     begun = passed_over.reads(passed_over.log(passed_over.group(RecordBuilder(), 1, 2)), 0, 1, member=1)
     builder = passed_over.reads(begun, 2 + missing, 4, member=2)
     record = as_record(builder.write(tmp_path / "run"), builder.manifest())
-    assert (LeftOut in sum_up(run_files(record), tmp_path).answers.possible) == asks
+    assert (LeftOut in sum_up(record, tmp_path).answers.possible) == asks
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from records import RecordBuilder, as_record
 from analysis.items import reconcile_all
 from analysis.judge.rules.registry import ANOMALIES
 from analysis.reconcile import crowds
-from analysis.rows import batches as row_batches
+from analysis.record import row_batches
 from analysis.rows import summing
 from ebbtide.record.tables import TABLES
 

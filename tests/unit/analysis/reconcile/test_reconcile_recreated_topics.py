@@ -11,7 +11,6 @@ from records import RecordBuilder, as_record
 from analysis.items import reconcile
 from analysis.reconcile.model import Reconciliation
 from analysis.rows.deletions import deletions_of
-from analysis.rows.files import check_files
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry, write_steps
 
@@ -104,6 +103,6 @@ def test_what_the_leader_of_the_deleted_topic_may_have_lost_before_surely_stood_
     lost = {"t-0": {"leo_before": 9, "leo_after": leo_after}}
     loss = StepEntry(index=0, step="power-loss", nodes=(1,), fired_ns=fired_ns, proof={"logs": lost})
     write_steps(RecordFolder(record), [loss, RECREATED])
-    deleted, unknown = deletions_of(as_record(record), check_files(as_record(record))["partitions"])
+    deleted, unknown = deletions_of(as_record(record))
     assert (deleted.topic, deleted.began_ns) == (DELETED, 1 if is_sure else None)
     assert (unknown.topic, unknown.began_ns) == (UNKNOWN, None)

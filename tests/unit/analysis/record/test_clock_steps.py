@@ -12,12 +12,10 @@ from judge_records import Story, ns
 from records import as_record
 
 from analysis.evidence.report import TimelineReport, save
-from analysis.record.clock_steps import ClockDoubt, clock_doubt
-from analysis.record.timeline import load_timeline
+from analysis.record.clock_steps import ClockDoubt
 from ebbtide.record.clock import ClockReading
 from ebbtide.record.files import CLOCK_FILE
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.steps import read_steps
 
 BACK_S = 3.0
 
@@ -85,9 +83,7 @@ def _steps(story: Story, back_s: float) -> None:
 
 def _doubt(story: Story) -> ClockDoubt:
     story.write()
-    return clock_doubt(
-        as_record(story.record), load_timeline(as_record(story.record)), read_steps(RecordFolder(story.record))
-    )
+    return as_record(story.record).clock_doubt
 
 
 @pytest.mark.parametrize("shows", [_sends, _ack, _answers, _descriptions, _commits, _log, _steps])

@@ -23,7 +23,6 @@ from analysis.judging.many_records import judge_many
 from analysis.remote import files as remote_files
 from analysis.remote.files import Entry, RemoteFiles
 from analysis.remote.record import RemoteStore
-from analysis.rows.runs import run_files
 from analysis.spark import tables
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.record.verdict import Verdict
@@ -119,7 +118,9 @@ def test_the_executors_of_another_master_get_rows_on_the_records_file_system(
     with RemoteStore(spark) as store:
         (record,) = store.records_in(f"{remote.address}/run")
         record.fetch()
-        with tables.staged_tables(spark, [run_files(as_record(record.folder, builder.manifest()), record)]) as staged:
+        copy = as_record(record.folder, builder.manifest())
+        copy.remote = record
+        with tables.staged_tables(spark, [copy]) as staged:
             staged.add("numbers", pa.table({"number": [1, 2]}))
             numbers = staged.frame("numbers", pa.schema([pa.field("number", pa.int64())]))
             assert all(path.startswith(f"{remote.address}/run/.") for path in numbers.inputFiles())
@@ -133,7 +134,7 @@ def test_the_executors_of_another_master_get_rows_beside_a_record_of_this_host(
     monkeypatch.setattr(tables, "is_local", lambda _: False)
     builder = RecordBuilder().acked(1, 2, at=0).final(1)
     record = as_record(builder.write(tmp_path / "run"), builder.manifest())
-    with tables.staged_tables(spark, [run_files(record)]) as staged:
+    with tables.staged_tables(spark, [record]) as staged:
         files = staged.frame("numbers", pa.schema([pa.field("number", pa.int64())])).inputFiles()
         assert all(path.startswith(f"file://{tmp_path}/run/.") for path in files)
     assert [one.kind for one in reconcile(spark, record).anomalies] == ["lost"]

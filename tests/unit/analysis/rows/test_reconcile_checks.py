@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -14,9 +13,7 @@ from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile
-from analysis.rows import runs
 from analysis.rows.facts import CompactedFacts
-from analysis.rows.files import TableFile
 from analysis.rows.policies import PolicyFacts, compacted_topics, default_policy
 from ebbtide.errors import UsageError
 from ebbtide.record.tables import TABLES
@@ -72,22 +69,14 @@ def test_a_whole_record_without_statistics_is_judged(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.spark
-def test_rows_that_were_not_read_are_reported(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_were_not_read_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     """As of a file that it passes by for a reason that nobody has thought of."""
     builder = whole_record()
-    record = builder.write(tmp_path / "run")
-    checked = runs.check_files
-
-    def with_one_more(*given: Any) -> dict[str, list[TableFile]]:
-        found = checked(*given)
-        (sends,) = found["sends"]
-        return {**found, "sends": [msgspec.structs.replace(sends, rows=sends.rows + 1)]}
-
-    monkeypatch.setattr(runs, "check_files", with_one_more)
+    record = as_record(builder.write(tmp_path / "run"), builder.manifest())
+    (sends,) = record.checked["sends"]
+    record.checked["sends"] = [msgspec.structs.replace(sends, rows=sends.rows + 1)]
     with pytest.raises(UsageError, match="not every row"):
-        reconcile(spark, as_record(record, builder.manifest()))
+        reconcile(spark, record)
 
 
 def test_brokers_compact_by_default_what_has_no_policy_of_its_own() -> None:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from reconcile_rows import sum_up
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile
-from analysis.rows.clock import has_gone_back
-from analysis.rows.files import check_files
 
 S = 1_000_000_000
 
@@ -25,7 +24,7 @@ def rising_watermarks(builder: RecordBuilder, *at_s: float, broker: int = 1, epo
 
 
 def clock_went_back(builder: RecordBuilder, folder: Path) -> bool:
-    return has_gone_back(check_files(as_record(builder.write(folder / "run")))["watermarks"])
+    return sum_up(as_record(builder.write(folder / "run"), builder.manifest())).facts.clock_went_back
 
 
 def test_answers_in_the_order_of_their_times_tell_of_no_step(tmp_path: Path) -> None:

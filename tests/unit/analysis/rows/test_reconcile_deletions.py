@@ -13,7 +13,6 @@ from records import RecordBuilder, as_record
 from analysis.items import reconcile
 from analysis.reconcile.model import Reconciliation
 from analysis.rows.deletions import Deletion, deletions_of
-from analysis.rows.files import check_files
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import STEPS, StepEntry, write_steps
 
@@ -45,7 +44,7 @@ def lost_values(found: Reconciliation) -> list[object]:
 def read_back(folder: Path, builder: RecordBuilder, *steps: StepEntry) -> tuple[Deletion, ...]:
     record = builder.write(folder / "run")
     write_steps(RecordFolder(record), list(steps))
-    return deletions_of(as_record(record), check_files(as_record(record))["partitions"])
+    return deletions_of(as_record(record))
 
 
 def epochs(*began: int) -> RecordBuilder:
@@ -113,7 +112,7 @@ def test_a_proof_of_another_shape_or_without_a_move_deletes_nothing(tmp_path: Pa
 def test_a_damaged_steps_file_deletes_nothing(tmp_path: Path) -> None:
     record = epochs(10).write(tmp_path / "run")
     (record / STEPS).write_text("{", "utf-8")
-    assert deletions_of(as_record(record), check_files(as_record(record))["partitions"]) == ()
+    assert deletions_of(as_record(record)) == ()
 
 
 @pytest.mark.spark

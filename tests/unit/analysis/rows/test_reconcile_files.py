@@ -14,9 +14,8 @@ from reconcile_rows import sum_up
 from records import RecordBuilder, as_record, write_table
 
 from analysis.items import reconcile
+from analysis.record.table_files import rows_of
 from analysis.rows.choose import choose, schema_of
-from analysis.rows.files import check_files, rows_of
-from analysis.rows.runs import run_files
 from ebbtide.errors import HarnessError, Problems, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
@@ -39,7 +38,7 @@ def rewrite(record: Path, table: str, change: str, column: pa.Array | None) -> N
 
 
 def test_a_whole_record_has_no_problems(record: Path) -> None:
-    assert {table: sum(file.rows for file in files) for table, files in check_files(as_record(record)).items()} == {
+    assert {table: sum(file.rows for file in files) for table, files in as_record(record).checked.items()} == {
         **dict.fromkeys(TABLES, 0),
         "sends": 2,
         "polls": 2,
@@ -53,7 +52,7 @@ def test_every_problem_of_a_record_is_named_at_once(record: Path) -> None:
     rewrite(record, "polls", "offset", pa.array(["a", "b"]))
     rewrite(record, "polls", "consumer", None)
     with pytest.raises(Problems) as caught:
-        check_files(as_record(record))
+        _ = as_record(record).checked
     said = str(caught.value)
     assert len(caught.value.problems) == 4
     assert str(sends) in said
@@ -77,12 +76,12 @@ def test_every_problem_of_a_record_is_named_at_once(record: Path) -> None:
 def test_values_that_do_not_fit_are_named(record: Path, column: str, values: pa.Array, what: str) -> None:
     rewrite(record, "sends", column, values)
     with pytest.raises(Problems, match=what):
-        check_files(as_record(record))
+        _ = as_record(record).checked
 
 
 def test_a_file_without_rows_needs_no_columns(record: Path) -> None:
     write_table(record, "sends", pa.table({}), name="part-1.parquet")
-    assert sum(file.rows for file in check_files(as_record(record))["sends"]) == 2
+    assert sum(file.rows for file in as_record(record).checked["sends"]) == 2
 
 
 @pytest.mark.parametrize("name", ["_0.parquet", ".x.parquet", "_temporary/0.parquet"])
@@ -91,7 +90,7 @@ def test_a_hidden_file_which_spark_would_pass_by_is_refused(record: Path, name: 
     hidden.parent.mkdir(exist_ok=True)
     (record / "sends" / "part-0.parquet").rename(hidden)
     with pytest.raises(Problems, match="hidden") as caught:
-        check_files(as_record(record))
+        _ = as_record(record).checked
     assert str(hidden) in str(caught.value)
 
 
@@ -100,7 +99,7 @@ def test_a_pipe_is_no_file_of_a_table_and_is_not_opened(record: Path) -> None:
     os.mkfifo(record / "sends" / "x.parquet")
     assert rows_of([record]) == 4
     with pytest.raises(Problems, match="a regular file"):
-        check_files(seen)
+        _ = seen.checked
 
 
 @pytest.mark.parametrize("name", ["offset", "OFFSET"])
@@ -109,16 +108,16 @@ def test_a_column_that_is_there_twice_is_refused(record: Path, name: str) -> Non
     rows = pq.read_table(path)
     pq.write_table(rows.append_column(name, rows["offset"]), path)
     with pytest.raises(Problems, match="more than once") as caught:
-        check_files(as_record(record))
+        _ = as_record(record).checked
     assert "table sends, column offset" in str(caught.value)
 
 
 def test_the_footers_do_not_tell_of_nulls_without_statistics(record: Path) -> None:
     path = record / "sends" / "part-0.parquet"
-    assert check_files(as_record(record))["sends"][0].untold == frozenset()
+    assert as_record(record).checked["sends"][0].untold == frozenset()
     pq.write_table(pq.read_table(path), path, write_statistics=False)
     required = {field.name for field in TABLES["sends"] if not field.nullable}
-    assert check_files(as_record(record))["sends"][0].untold == required
+    assert as_record(record).checked["sends"][0].untold == required
 
 
 def test_files_of_different_shape_are_chosen_as_one_table(record: Path) -> None:
@@ -129,7 +128,7 @@ def test_files_of_different_shape_are_chosen_as_one_table(record: Path) -> None:
     index = other.schema.get_field_index("topic")
     other = other.set_column(index, "topic", other["topic"].dictionary_encode())
     pq.write_table(other.drop_columns(["txn_outcome"]), record / "sends.parquet")
-    summed = sum_up(run_files(as_record(record, Manifest(run_id="r"))))
+    summed = sum_up(as_record(record, Manifest(run_id="r")))
     chosen: list[pa.Table] = []
     everything = msgspec.structs.replace(summed.answers, offsets=None)
     choose(msgspec.structs.replace(summed, answers=everything), lambda _, rows: chosen.append(rows))

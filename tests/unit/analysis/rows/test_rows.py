@@ -21,14 +21,14 @@ from analysis.judge.rules.groups.copies_asked import CopiesAsked
 from analysis.judge.rules.losses.hw_regression import Lower
 from analysis.judge.rules.reads.poll_skip import Skips
 from analysis.judge.rules.reads.unseen import Unseen
-from analysis.rows import batches, buckets
-from analysis.rows.batches import row_groups
+from analysis.record import row_batches as batches
+from analysis.record.groups import Groups, Ints, bit_count, hashed, highest_bit
+from analysis.record.row_batches import row_groups
+from analysis.rows import buckets
 from analysis.rows.buckets import VALUE_SUM, SumStore
 from analysis.rows.choose import OffsetBlocks, ValueBlocks
-from analysis.rows.groups import Groups, Ints, bit_count, hashed, highest_bit
 from analysis.rows.question import KindQuestion
 from analysis.rows.replicas import Replicas
-from analysis.rows.runs import run_files
 from analysis.rows.summing import SummedRun
 from analysis.rows.values import Values
 from ebbtide.errors import UsageError
@@ -37,7 +37,7 @@ from ebbtide.record.tables import TABLES
 
 def summed(builder: RecordBuilder, folder: Path) -> SummedRun:
     record = as_record(builder.write(folder / "run"), builder.manifest())
-    return sum_up(run_files(record), folder)
+    return sum_up(record, folder)
 
 
 def test_the_package_knows_no_spark() -> None:
@@ -189,7 +189,7 @@ def test_a_row_group_is_read_where_it_may_hold_a_block(tmp_path: Path, statistic
     record = builder.write(tmp_path / "run")
     path = next((record / "sends").iterdir())
     pq.write_table(pq.read_table(path), path, write_statistics=statistics)
-    (group,) = row_groups(run_files(as_record(record, builder.manifest())), 0, "sends")
+    (group,) = row_groups(as_record(record, builder.manifest()), 0, "sends")
 
     def may_hold(partition: int, block: int) -> bool:
         return OffsetBlocks({("t", partition): np.array([block])}).may_hold(group)
@@ -233,7 +233,7 @@ def test_a_file_that_is_damaged_behind_its_footer_is_refused(tmp_path: Path) -> 
     content[4:200] = bytes(196)
     path.write_bytes(content)
     with pytest.raises(UsageError, match="damaged") as caught:
-        sum_up(run_files(as_record(record, builder.manifest())))
+        sum_up(as_record(record, builder.manifest()))
     assert caught.value.where == str(path)
 
 
@@ -247,7 +247,7 @@ def test_columns_of_other_types_are_summed_up_too(tmp_path: Path) -> None:
     status = rows["status"].combine_chunks().dictionary_encode()
     rows = rows.set_column(rows.schema.get_field_index("status"), "status", status)
     pq.write_table(rows.drop_columns(["txn", "error"]), path)
-    found = sum_up(run_files(as_record(record, builder.manifest())))
+    found = sum_up(as_record(record, builder.manifest()))
     assert found.facts.counts.acked == 3
     assert found.answers.possible == {Values}
 

@@ -13,8 +13,8 @@ import pytest
 from records import as_record
 
 from analysis.explain.table_rows import find_rows
-from analysis.rows import files as reconcile_files
-from analysis.rows.runs import _can_read_rows
+from analysis.record import table_files as reconcile_files
+from analysis.record.whole import _can_read_rows
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.journal import convert
 from ebbtide.record.folder import RecordFolder
@@ -48,7 +48,7 @@ READERS: list[tuple[str, Callable[[Path], object]]] = [
     ("ebbtide.untrusted.parquet.pq.ParquetFile", lambda path: _can_read_rows(ParquetSource(path))),
     (
         "ebbtide.untrusted.parquet.pq.read_metadata",
-        lambda path: reconcile_files._check_file(ParquetSource(path), "sends", []),
+        lambda path: reconcile_files.check_file(ParquetSource(path), "sends", []),
     ),
 ]
 

@@ -34,7 +34,7 @@ from damage import write_current_sums
 from pyspark.sql import SparkSession
 from real_records import unpack_record
 
-from analysis.items import checked_run
+from analysis.items import check_record
 from analysis.judging.many_records import Bug, judge_many
 from analysis.judging.one_record import prepare_record, verdict_of
 from analysis.reconcile.model import Reconciliation
@@ -131,7 +131,7 @@ def numbers(count: int, part: int) -> range:
 
 def judge_without_spark(record: Path) -> None:
     prepared = prepare_record(RecordFolder(record))
-    checked_run(prepared)
+    check_record(prepared)
     found = Reconciliation(counts=Counts())
     (record / "anomalies").mkdir(exist_ok=True)
     pq.write_table(ANOMALY_SCHEMA.empty_table(), record / "anomalies" / "none.parquet")

@@ -7,7 +7,7 @@ from typing import Any
 
 from records import RecordBuilder, as_record
 
-from analysis.judge.coverage.transaction_facts import LATER, SAME, transaction_facts
+from analysis.judge.coverage.transaction_facts import LATER, SAME, MarkerEpochs
 
 RECORD_EPOCH = 5
 
@@ -33,7 +33,7 @@ def _log(
 
 def _facts(record: RecordBuilder, folder: Path) -> tuple[int | None, int | None]:
     record.write(folder)
-    facts = transaction_facts(as_record(folder))
+    facts = as_record(folder).seen(MarkerEpochs)
     return facts.get(LATER), facts.get(SAME)
 
 

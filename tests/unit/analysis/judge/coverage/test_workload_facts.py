@@ -120,11 +120,11 @@ def test_acked_records_are_counted_by_acks_and_plain_idempotence(tmp_path: Path)
 
 
 def _final_read(record: Path, values: list[int | None], *, log_start: int = 0) -> None:
-    rows = [dict.fromkeys(POLLS.names) | {"topic": "t", "consumer": 9, "value": value} for value in values]
+    usual = {"topic": "t", "partition": 0, "offset": 0, "session": 1, "isolation": "read_uncommitted", "polled_ns": 1}
+    rows = [dict.fromkeys(POLLS.names) | usual | {"consumer": 9, "value": value} for value in values]
     # Another consumer read a record that is gone since.
-    rows.append(dict.fromkeys(POLLS.names) | {"topic": "t", "consumer": 1, "value": 3})
-    schema = pa.schema([field.with_nullable(True) for field in POLLS])
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), record / "polls.parquet")
+    rows.append(dict.fromkeys(POLLS.names) | usual | {"consumer": 1, "value": 3})
+    pq.write_table(pa.Table.from_pylist(rows, schema=POLLS), record / "polls.parquet")
     ends = {"t-0": FinalOffsets(log_start=log_start, high_watermark=10)}
     write_manifest(RecordFolder(record), Manifest(run_id="r", final_consumer=9, final_offsets=ends))
 

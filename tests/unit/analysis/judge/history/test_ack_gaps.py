@@ -89,7 +89,7 @@ def test_a_clock_that_went_back_leaves_the_spells_unknown(tmp_path: Path) -> Non
 def test_the_folded_cells_give_the_longest_spell_of_all_acks(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service_cells, "_FOLD_AT_ROWS", 7)
+    monkeypatch.setattr(service_cells, "_FOLDED_FROM", 7)
     dice = random.Random(seed)
     sends, at = [], 0.0
     for _ in range(300):

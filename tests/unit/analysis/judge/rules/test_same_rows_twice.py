@@ -13,7 +13,7 @@ import pytest
 from real_records import unpack_record
 from records import as_record
 
-from analysis.judge.history.answers import compare_answers
+from analysis.judge.history.answers import CompareAnswers
 from analysis.judging.many_records import judge_many
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import SUMS
@@ -55,7 +55,7 @@ def append_half_again(path: Path) -> None:
 @pytest.mark.parametrize("again", [copy_file, copy_with_other_bytes, append_again, append_half_again])
 def test_answers_of_brokers_that_are_there_twice_are_compared_once(record: Path, again: Callable[[Path], None]) -> None:
     def compared() -> object:
-        return compare_answers(as_record(record))
+        return as_record(record).seen(CompareAnswers)
 
     before = compared()
     assert before is not None

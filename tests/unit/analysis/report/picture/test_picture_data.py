@@ -248,7 +248,7 @@ def test_records_are_counted_per_100_ms_and_the_final_read_is_not_consumption(tm
     record.final(0, 1, 2, 3, polled_ns=200_000_000)
     record.write(tmp_path / "run")
     series = read_series(as_record(tmp_path / "run"))["t", 0]
-    counts = counts_of(series.records, 0, 4 * BIN_NS)
+    counts = counts_of(series, 0, 4 * BIN_NS)
     assert counts is not None
     assert counts.acked == (2, 1, 0, 1, 0)
     assert counts.consumed == (0, 2, 0, 0, 0)
@@ -260,9 +260,9 @@ def test_a_damaged_record_with_a_time_of_long_ago_has_no_counts_instead_of_billi
     record.send(0, at=0, done_ns=1_700_000_000_000_000_000)
     record.write(tmp_path / "run")
     series = read_series(as_record(tmp_path / "run"))["t", 0]
-    assert counts_of(series.records, 0, 1_700_000_000_000_000_000) is None
+    assert counts_of(series, 0, 1_700_000_000_000_000_000) is None
     one_day_ns = 86_400 * 1_000_000_000
-    assert counts_of(series.records, 1_700_000_000_000_000_000 - one_day_ns, 1_700_000_000_000_000_000) is not None
+    assert counts_of(series, 1_700_000_000_000_000_000 - one_day_ns, 1_700_000_000_000_000_000) is not None
 
 
 def test_log_ends_come_from_the_proof_of_a_power_loss_for_its_own_broker_only() -> None:

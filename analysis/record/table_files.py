@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from analysis.record.files import RecordFiles
-from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import MANIFEST, Manifest
@@ -40,22 +39,6 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     columns: frozenset[str]
     untold: frozenset[str] = frozenset()
-
-
-def check_files(record: RecordFiles, manifest: Manifest | None = None) -> dict[str, list[TableFile]]:
-    """The files of each table of a record; a table without files is missing.
-
-    Raises `Problems` with everything that is wrong with the files, and with the manifest if given, at once.
-    """
-    problems = check_manifest(record.folder, manifest) if manifest is not None else []
-    tables = {}
-    for table in TABLES:
-        found = record.files(table)
-        files = [_check_file(one, table, problems) for one in found if _can_be_read(record, one.path, problems)]
-        tables[table] = [file for file in files if file is not None]
-    if problems:
-        raise Problems(str(record), problems)
-    return tables
 
 
 def rows_of(records: Iterable[Path]) -> int:
@@ -105,14 +88,8 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}...")
 
 
-def _can_be_read(record: RecordFiles, path: Path, problems: list[EbbtideError]) -> bool:
-    problem = record.folder.why_unreadable(path)
-    if problem is not None:
-        problems.append(problem)
-    return problem is None
-
-
-def _check_file(source: ParquetSource, table: str, problems: list[EbbtideError]) -> TableFile | None:
+def check_file(source: ParquetSource, table: str, problems: list[EbbtideError]) -> TableFile | None:
+    """Return a file of a table, checked by its footer; None if it cannot be read. Adds what is wrong to `problems`."""
     try:
         footer = source.footer
         found = footer.schema.to_arrow_schema()
@@ -158,7 +135,7 @@ def _can_be_cast(found: pa.DataType, wanted: pa.DataType) -> bool:
     if pt.is_dictionary(found):
         found = found.value_type
     if pt.is_list(wanted) and (pt.is_list(found) or pt.is_large_list(found)):
-        return _can_be_cast(found.value_type, wanted.value_type)
+        return pt.is_null(found.value_type) or _can_be_cast(found.value_type, wanted.value_type)
     return bool(
         (pt.is_integer(wanted) and pt.is_integer(found))
         or (pt.is_string(wanted) and (pt.is_string(found) or pt.is_large_string(found)))

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from analysis.rows.files import TableFile
-from analysis.rows.groups import Bools, Ints, parts_of
-from analysis.rows.runs import RunFiles
+from analysis.record.files import RecordFiles
+from analysis.record.groups import Bools, Ints, parts_of
+from analysis.record.table_files import TableFile
 from ebbtide.errors import UsageError
 from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.parquet import READ_ERRORS, damage_of
@@ -37,10 +37,10 @@ _WORDS: dict[str, tuple[str, ...]] = {
 
 
 class RowGroup(NamedTuple):
-    """One row group of a file; `number` is its own, `run` and `run_number` are its run."""
+    """One row group of a file; `number` is its own, `run` is the record's among those that are judged together."""
 
-    run: RunFiles
-    run_number: int
+    record: RecordFiles
+    run: int
     table: str
     file: TableFile
     number: int
@@ -48,18 +48,18 @@ class RowGroup(NamedTuple):
 
     def error_of(self, column: str, got: object, allowed: str) -> UsageError:
         """Return the error to raise for a value that a column may not have."""
-        where = f"{self.run.record}: table {self.table}, column {column}"
+        where = f"{self.record}: table {self.table}, column {column}"
         shown = "null" if got is None else repr(got)
         return UsageError("a value that the record format does not have", where=where, got=shown, allowed=allowed)
 
 
-def row_groups(run: RunFiles, run_number: int, table: str) -> list[RowGroup]:
+def row_groups(record: RecordFiles, run: int, table: str) -> list[RowGroup]:
     """Return the row groups of all files of a table."""
     groups = []
-    for file in run.files[table]:
+    for file in record.checked[table]:
         if file.rows:
             footer = file.source.footer
-            groups += [RowGroup(run, run_number, table, file, at, footer) for at in range(footer.num_row_groups)]
+            groups += [RowGroup(record, run, table, file, at, footer) for at in range(footer.num_row_groups)]
     return groups
 
 
@@ -71,6 +71,13 @@ class Rows:
         self.count: int = batch.num_rows
         self._batch, self._schema = batch, TABLES[group.table]
         self._words: dict[str, tuple[Ints, list[str]]] = {}
+        self._numbers: dict[str, Ints] = {}
+        self._parts: dict[tuple[str, ...], list[tuple[tuple[Any, ...], Ints]]] = {}
+
+    @property
+    def table(self) -> str:
+        """The table that the rows are of."""
+        return self.group.table
 
     def column(self, name: str) -> pa.Array:
         """Return a column in the type of the record format; all null where the file lacks it."""
@@ -88,11 +95,13 @@ class Rows:
             raise self.group.error_of(name, None, f"{wanted.type}, never null")
 
     def numbers(self, name: str) -> Ints:
-        """Return the numbers of a column; a null is 0."""
-        column = self.column(name)
-        if column.null_count:
-            column = pc.fill_null(column, 0)
-        return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+        """Return the numbers of a column, which nobody may change; a null is 0."""
+        if name not in self._numbers:
+            column = self.column(name)
+            if column.null_count:
+                column = pc.fill_null(column, 0)
+            self._numbers[name] = np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+        return self._numbers[name]
 
     def known(self, name: str) -> Bools:
         """Return which rows have a value in this column."""
@@ -100,6 +109,10 @@ class Rows:
         if not column.null_count:
             return np.ones(self.count, np.bool_)
         return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+
+    def flags(self, name: str) -> Bools:
+        """Return which rows have a column set."""
+        return np.asarray(self.column(name).to_numpy(zero_copy_only=False)).astype(np.bool_)
 
     def words(self, name: str) -> tuple[Ints, list[str]]:
         """Return the number of each row's word, -1 for null, and the words."""
@@ -127,15 +140,21 @@ class Rows:
         found: Bools = codes == (words.index(wanted) if wanted in words else -2)
         return found
 
-    def parts(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Ints]]:
-        """Yield the rows with one topic and one number in each of the columns `names`: these, and where they are."""
-        codes, topics = self.words("topic")
-        for (code, *numbers), here in parts_of([codes, *(self.numbers(name) for name in names)]):
-            yield (topics[code], *numbers), here
+    def parts(self, *names: str) -> Sequence[tuple[tuple[Any, ...], Ints]]:
+        """Return the rows with one topic and one number in each of the columns `names`: these, and where they are."""
+        if names not in self._parts:
+            codes, topics = self.words("topic")
+            found = parts_of([codes, *(self.numbers(name) for name in names)])
+            self._parts[names] = [((topics[code], *numbers), here) for (code, *numbers), here in found]
+        return self._parts[names]
+
+    def at(self, here: Ints) -> pa.Table:
+        """Return some of the rows, with all columns of the record format."""
+        return pa.table({name: self.column(name) for name in self._schema.names}).take(pa.array(here))
 
     def is_final(self) -> Bools:
         """Return which rows of polls are of the final read."""
-        final = self.group.run.record.manifest.final_consumer
+        final = self.group.record.manifest.final_consumer
         if final is None:
             return np.zeros(self.count, np.bool_)
         found: Bools = self.numbers("consumer") == final
@@ -166,7 +185,7 @@ def batches(group: RowGroup, columns: Collection[str] | None = None) -> Iterator
                 yield rows
 
 
-def for_each(groups: Sequence[RowGroup], work: Callable[[RowGroup], None]) -> None:
+def for_each(groups: Sequence[RowGroup], work: Callable[[RowGroup], object]) -> None:
     """Do some work for each row group, in several threads. The first error ends all.
 
     Raises `UsageError` for a file that is damaged behind its footer.

@@ -1,0 +1,29 @@
+"""Names what judging asks of the rows of a record, so that one pass over each table answers all of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analysis.judge.coverage.client_facts import ReadPastElections
+from analysis.judge.coverage.topic_facts import ReadAgain
+from analysis.judge.coverage.transaction_facts import MarkerEpochs
+from analysis.judge.history.answers import CompareAnswers
+from analysis.judge.history.sent import CountAckedSends, CountCopies
+from analysis.judge.history.service_cells import ServiceCells
+from analysis.judge.history.stretches import StretchesSeen
+from analysis.record.clock_steps import StepsBack
+from analysis.record.scans import Scan
+from analysis.report.picture.series import ObservedOffsets
+
+SCANS: tuple[type[Scan[Any]], ...] = (
+    CompareAnswers,
+    CountAckedSends,
+    CountCopies,
+    MarkerEpochs,
+    ObservedOffsets,
+    ReadAgain,
+    ReadPastElections,
+    ServiceCells,
+    StepsBack,
+    StretchesSeen,
+)

@@ -1,0 +1,94 @@
+"""Reads each table of a record once, for everybody who asks something of its rows.
+
+    class AckedSends(Scan[int]):
+        columns = {"sends": ("status",)}
+
+        def add(self, rows: Rows) -> None:
+            self._count += int(rows.where_word("status", "acked").sum())
+
+    record.seen(AckedSends)
+
+The judge's scans are named beforehand (`Record.asked`), and the pass that sums up a table feeds them all. A scan that
+nobody named reads its tables when somebody first asks for its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from threading import Lock
+from typing import Any, ClassVar, Generic, TypeVar
+
+from analysis.record.files import RecordFiles
+from analysis.record.row_batches import Rows, batches, for_each, row_groups
+from ebbtide.errors import EbbtideError
+
+R = TypeVar("R")
+
+Add = Callable[[Rows], None]
+
+_IN_ANY_ORDER = ("sends", "polls", "replicas")
+"""Several threads read these tables. The rows of all others come in the order of their files."""
+
+
+class Scan(Generic[R]):
+    """What is asked of the rows of some tables.
+
+    `columns`: the columns of each table, in the order in which the tables are read.
+    """
+
+    columns: ClassVar[Mapping[str, tuple[str, ...]]]
+
+    def __init__(self, record: RecordFiles) -> None:
+        self.has_read: set[str] = set()
+        self._lock = Lock()
+        self._error: Exception | None = None
+
+    def is_wanted(self, table: str) -> bool:
+        """Whether the rows of a table matter; the tables before it are read by then."""
+        return True
+
+    def add(self, rows: Rows) -> None:
+        """Take rows of one of the tables; one batch at a time."""
+        raise NotImplementedError
+
+    def result(self) -> R:
+        """Return the answer; all rows were read."""
+        raise NotImplementedError
+
+    def feed(self, rows: Rows) -> None:
+        """Take rows. An error of the scan's own stops no other scan: whoever asks for the answer gets it."""
+        with self._lock:
+            if self._error is None:
+                try:
+                    self.add(rows)
+                except EbbtideError:
+                    raise
+                except Exception as error:
+                    self._error = error
+
+    @cached_property
+    def answer(self) -> R:
+        """The answer."""
+        if self._error is not None:
+            raise self._error
+        return self.result()
+
+
+def feed_table(
+    record: RecordFiles, table: str, scans: Sequence[Scan[Any]], *others: tuple[Collection[str], Add]
+) -> None:
+    """Read a table once, for all scans that want it, and for `others`, which several threads may call at once.
+
+    Each of the others has the columns that it reads. Raises `UsageError` for values that the record format does not
+    have, and for files that are damaged.
+    """
+    wanting = [scan for scan in scans if table in scan.columns and scan.is_wanted(table)]
+    asked = [*others, *((scan.columns[table], scan.feed) for scan in wanting)]
+    wanted, takers = {name for columns, _ in asked for name in columns}, [take for _, take in asked]
+    if takers:
+        groups = row_groups(record, 0, table)
+        for some in [groups] if table in _IN_ANY_ORDER else [[group] for group in groups]:
+            for_each(some, lambda group: [take(rows) for rows in batches(group, wanted) for take in takers])
+    for scan in scans:
+        scan.has_read.add(table)
