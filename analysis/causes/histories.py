@@ -69,6 +69,7 @@ class History(NamedTuple):
     - `leader`: the election of the broker that leads now; None: nobody leads, or it is not known who.
     - `lost_early`: the disk losses that have happened although they may come later.
     - `awaits_reader`: consumers read the record, and no leader up to now served it to them.
+    - `was_missing`: a leader lacked the record, so logs may have another one at its offset.
     """
 
     sets: Sets
@@ -78,6 +79,7 @@ class History(NamedTuple):
     guilt: Guilt | None = None
     lost_early: frozenset[int] = frozenset()
     awaits_reader: bool = False
+    was_missing: bool = False
 
     @property
     def has_it(self) -> bool:
@@ -266,7 +268,7 @@ class Walk:
     def _is_first_log(self, one: History) -> bool:
         """Whether no log can have another record at the offset: the first leader wrote it, and all since had it."""
         is_first = self._writer == self._elections.all[0] and not self._asked.may_be_older
-        return is_first and one.guilt is None and not self._elections.has_gaps
+        return is_first and not one.was_missing and not self._elections.has_gaps
 
     def _after_loss(self, found: int, disk: DiskLoss) -> int:
         """Return what a replica may hold after a disk loss, which took nothing that was sent later."""
@@ -314,7 +316,7 @@ class Walk:
             if found & ~HAS_IT or had is False:
                 after = self._changed(before, [winner], lambda found: found & ~HAS_IT or NEVER_HAD_IT)
                 guilt = before.guilt or self._guilt(before, at, lacking(found))
-                yield after._replace(guilt=guilt, leader=at)
+                yield after._replace(guilt=guilt, leader=at, was_missing=True)
 
     def _lead_with_it(self, one: History, at: int, winner: int) -> History:
         shown = self._asked.committed is None and self._partition.epochs.of[at].hw_max > self._asked.offset
@@ -364,13 +366,14 @@ class Walk:
     def _after_join(self, one: History, broker: int, at: int, found: int) -> int:
         """Return what a broker may hold that entered the ISR by the record of a state."""
         assert one.leader is not None
-        (losses, is_sure), is_older = self._partition.losses_since_request(broker, at), one.leader > self._writer
-        is_stale = not losses and self._partition.may_be_stale(broker, one.leader, at)
-        found = before_disk(found) if losses else found
-        joined = found = after_join(found, leader_has_it=one.has_it, is_older=is_older, may_be_stale=is_stale)
+        join = partial(after_join, leader_has_it=one.has_it, is_older=one.leader > self._writer)
+        losses, is_sure = self._partition.losses_since_request(broker, at)
+        is_stale = self._partition.may_be_stale(broker, one.leader, at)
+        by_living = 0 if losses and is_sure else join(found, may_be_stale=is_stale)
+        by_dead = join(before_disk(found), may_be_stale=False) if losses else 0
         for disk in losses:
-            found = self._after_loss(found, disk)
-        return found if is_sure else found | joined
+            by_dead = self._after_loss(by_dead, disk)
+        return by_living | by_dead
 
     def _fetch(self, one: History, at: int, since_ns: int, brokers: set[int]) -> History:
         """Let replicas follow the leader from a time until the state behind `at`, both by the clock of the steps."""

@@ -10,6 +10,9 @@ from simulator.compare import Comparison, kind_of
 HISTORIES = 300
 DEGRADED = 100
 MANY = 1000
+ONCE_WRONG = (11_001_198,)
+ONCE_WRONG_DEGRADED = (12_000_556,)
+"""Histories that an earlier core judged wrong."""
 
 
 def _judged(scripts: list[Script]) -> Comparison:
@@ -32,6 +35,13 @@ def test_no_answer_is_wrong_where_the_evidence_is_whole() -> None:
 
 def test_no_answer_is_wrong_where_evidence_is_missing() -> None:
     found = _judged([draw_script(seed, degraded=True) for seed in range(30_000, 30_000 + DEGRADED)])
+    assert found.is_sound, "\n".join(found.lines(details=20))
+
+
+def test_no_answer_is_wrong_that_once_was() -> None:
+    scripts = [draw_script(seed) for seed in ONCE_WRONG]
+    scripts += [draw_script(seed, degraded=True) for seed in ONCE_WRONG_DEGRADED]
+    found = _judged(scripts)
     assert found.is_sound, "\n".join(found.lines(details=20))
 
 
