@@ -122,12 +122,14 @@ class DiskLoss(msgspec.Struct, frozen=True, kw_only=True):
 class UncleanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """An operator asked for an unclean election of this partition, or carried out an unclean recovery.
 
-    `elected_at`: the metadata offset of the election that a recovery made; None for an `elect`.
+    `elected_at`: the metadata offset of the election that a recovery made; None for an `elect`. `is_sure`: the
+    controller surely got the request. A recovery first asks the replicas, so it may have asked for no election.
     """
 
     asked_ns: int
     answered_ns: int = NEVER
     elected_at: int | None = None
+    is_sure: bool = True
 
 
 class InForce(msgspec.Struct, frozen=True, kw_only=True):

@@ -134,11 +134,16 @@ class Leaders:
     def is_unclean_allowed(self, at: int) -> bool | None:
         """Whether the controller may elect uncleanly here, by config or by request; None: not known."""
         at_ns, slack, cluster = self._elections.states[at].at_ns, self._liveness.slack, self._evidence.cluster
-        asked = (one for one in self._evidence.requests if one.elected_at is None)
-        if any(one.asked_ns - slack <= at_ns <= one.answered_ns + slack for one in asked):
+        asked = [
+            one.is_sure
+            for one in self._evidence.requests
+            if one.elected_at is None and one.asked_ns - slack <= at_ns <= one.answered_ns + slack
+        ]
+        if any(asked):
             return True
         allowed = self.rules(at).unclean
-        return allowed if allowed is not False or (cluster.steps_known and cluster.log_whole) else None
+        is_known = not asked and cluster.steps_known and cluster.log_whole
+        return allowed if allowed is not False or is_known else None
 
     def is_nobody_passed_over(self, at: int) -> bool | None:
         """Whether no other member that may lead was alive; None: not known."""

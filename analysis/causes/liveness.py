@@ -53,8 +53,8 @@ class Liveness:
 
         A process that may have ended before the broker registered for that state is not the one that led.
         """
-        registered = [one.at_ns for one in self.registrations(broker) if one.metadata_offset < state.metadata_offset]
-        since_ns = max(state.at_ns - self.slack, max(registered, default=-NEVER) + self.slack)
+        registered, _ = self.registrations_around(broker, state)
+        since_ns = max([state.at_ns - self.slack, *(one.at_ns + self.slack for one in registered)])
         ends = [one.ended.last_ns for one in self._downs[broker] if one.proven]
         return min((end for end in ends if end >= since_ns), default=NEVER)
 

@@ -188,7 +188,7 @@ def _requests(steps: list[StepEntry], number: int) -> Iterable[UncleanRequest]:
         elif step.step == "recover" and step.asked.partition == f"{TOPIC}-{number}" and step.fired_ns is not None:
             record = step.figures(RecoverStep.Proof).record
             elected_at = None if record is None else record.metadata_offset
-            yield UncleanRequest(asked_ns=step.fired_ns, elected_at=elected_at)
+            yield UncleanRequest(asked_ns=step.fired_ns, elected_at=elected_at, is_sure=False)
 
 
 def _sends(rows: list[Row]) -> AckedSends:
