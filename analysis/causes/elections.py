@@ -29,7 +29,7 @@ class Elections:
     def __init__(self, states: tuple[PartitionState, ...], *, torn: bool) -> None:
         self.states, self.torn = states, torn
         self.gap = [bool(states) and states[0].partition_epoch > 0]
-        self.hides = [self.gap[0] and states[0].leader_epoch > 0]
+        self.hides = [self.gap[0] and states[0].leader_epoch > 0] if states else []
         self.all = [0] if states and states[0].leader >= 0 else []
         self.leadership = {at: at for at in self.all}
         for at, (before, after) in enumerate(pairwise(states), 1):
