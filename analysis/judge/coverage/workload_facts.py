@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow.compute as pc
 
-from analysis.judge.history.sent import AckedSends, CountAckedSends
+from analysis.judge.history.sent import AckedCounts, CountAckedSends
 from analysis.record.record import Record
 from ebbtide.coverage_fact import Fact
 from ebbtide.record.clients import ClientEvent
@@ -111,7 +111,7 @@ def _count_events(events: Sequence[ClientEvent], facts: Counter[str]) -> None:
                     facts["offsets-reset-to-later"] += one.to > one.offset
 
 
-def _count_acked(record: Record, sends: AckedSends, facts: Counter[str]) -> None:
+def _count_acked(record: Record, sends: AckedCounts, facts: Counter[str]) -> None:
     """Count acked sends by acks.
 
     Sends of idempotent producers that are not transactional, and of other client libraries, are counted apart.

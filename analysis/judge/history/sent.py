@@ -15,7 +15,7 @@ from analysis.record.row_batches import Rows
 from analysis.record.scans import Scan
 
 
-class AckedSends(NamedTuple):
+class AckedCounts(NamedTuple):
     """The acked records.
 
     - `by_acks`: how many there are. Those with acks=0 count as acked, but no broker acked them.
@@ -31,7 +31,7 @@ class AckedSends(NamedTuple):
     acks_0_gone: int | None
 
 
-class CountAckedSends(Scan[AckedSends]):
+class CountAckedSends(Scan[AckedCounts]):
     """Counts acked sends."""
 
     columns: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -84,10 +84,10 @@ class CountAckedSends(Scan[AckedSends]):
         """Whether the rows of a table matter."""
         return table == "sends" or (bool(self._places) and self._is_known)
 
-    def result(self) -> AckedSends:
+    def result(self) -> AckedCounts:
         """Return the counts."""
         gone = int((~self._is_there).sum()) if self._places and self._is_known else 0
-        return AckedSends(*self._counts, gone if self._is_known else None)
+        return AckedCounts(*self._counts, gone if self._is_known else None)
 
 
 class CountCopies(Scan[Mapping[str, int]]):
