@@ -85,7 +85,15 @@ def test_what_a_mutant_changes_stands_in_its_module_once(name: str) -> None:
 
 def test_what_only_a_narrowed_reconciliation_runs_is_not_mutated_without_one() -> None:
     named = {name for name, mutant in mutants_by_name().items() if mutant[1] in ONLY_NARROWED}
-    of_sums_and_choice = ("batches-", "choose-", "compare-", "groups-", "order-")
+    of_sums_and_choice = (
+        "choose-",
+        "compare-",
+        "groups-",
+        "replicas-",
+        "row_batches-",
+        "send_order-",
+        "values-",
+    )
     assert named == {name for name in mutants_by_name() if name.startswith(of_sums_and_choice)}
 
 
@@ -105,7 +113,7 @@ def dying(spark, records):
     return whole(spark, records)
 
 mutate_reconcile.reconcile_all = dying
-sys.exit(mutate_reconcile.main(["damaged-1", "order-1", "--histories", "1", "--whole"]))
+sys.exit(mutate_reconcile.main(["damaged-1", "send_order-1", "--histories", "1", "--whole"]))
 """
 
 
@@ -116,7 +124,7 @@ def test_a_mutant_with_which_spark_ended_runs_once_more_and_does_not_count_as_ca
     assert done.returncode == 0, done.stderr
     assert "Spark ended with damaged-1, which says nothing about the tests: once more" in done.stderr
     assert done.stdout.splitlines() == [
-        "not run with --whole         order-1: only a narrowed reconciliation runs it",
+        "not run with --whole         send_order-1: only a narrowed reconciliation runs it",
         "caught by random histories   damaged-1: value IS NULL",
         "1 of 1 mutants caught",
     ]

@@ -53,7 +53,8 @@ def facts(**changes: object) -> Facts:
 
 
 def unknown_kinds(changed: Facts) -> dict[str, str]:
-    return {kind.name: why for kind in ANOMALIES if (why := kind.why_unknown(changed)) is not None}
+    asked = [(kind.name, kind.why_unknown(changed)) for kind in ANOMALIES if kind.why_unknown is not None]
+    return {name: why for name, why in asked if why is not None}
 
 
 def facts_after_move(log_start: int, *, first_acked: int, status: str = "acked") -> Facts:
