@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from cluster.doctor import Check, check_host
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode
 from harness.cli.command import Args, Command
 from harness.cli.options import add_json_option
 from harness.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from cluster.doctor import Check
 
 
 def command() -> Command:
@@ -29,6 +32,8 @@ def privileges(args: Args) -> PrivilegeRequest:
 
 def run(args: Args) -> ExitCode:
     """Check the host and print the result."""
+    from cluster.doctor import check_host
+
     checks = check_host()
     lacking = [check for check in checks if check.status != "ok"]
     if args.json:

@@ -45,6 +45,10 @@ class _WholeNumber(click.IntRange):
             raise _WrongValue(UsageError("out of range", where=name_in_usage(param), got=str(number), allowed=allowed))
         return number
 
+    def _describe_range(self) -> str:
+        # Click writes "x<=None" where there is no bound.
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
 
 class TimeWithUnit(click.ParamType[str]):
     """A time with its unit; its value is the text that was typed."""

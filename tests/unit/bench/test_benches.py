@@ -146,7 +146,7 @@ def test_the_benches_of_clusters_print_their_tables_before_anything_was_run(tmp_
         run_bench("watch_compose", "table", str(tmp_path)),
     ):
         assert_ended_well(done)
-        assert "| Kafka |" in done.stdout
+        assert "Kafka |" in done.stdout
 
 
 @pytest.mark.spark

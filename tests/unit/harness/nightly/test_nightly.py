@@ -330,7 +330,8 @@ def test_junit_counts_contradictions_as_failures_and_what_proved_nothing_as_erro
         (["--kafka", "newest"], "newest"),
         (["--scenarios", ","], "the list has an empty word"),
         (["--scenarios", ""], "the list is empty"),
-        (["--kafka", "4.3.1,", "--budget", "2x", "--keep", "-1"], "3 problems"),
+        (["--budget", "2x", "--keep", "-1"], "2 problems"),
+        (["--kafka", "4.3.1,", "--scenarios", ",", "--shard", "3/2"], "3 problems"),
     ],
 )
 def test_a_night_that_cannot_be_is_refused_before_anything_is_made(

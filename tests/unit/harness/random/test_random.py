@@ -296,7 +296,7 @@ def test_the_command_writes_a_file_that_can_be_run(tmp_path: Path, capsys: pytes
 def test_the_help_says_how_many_steps_are_drawn(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["random", "--help"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert f"(default {STEPS}); the first wait and the steps that heal come in addition" in told
+    assert f"(default: {STEPS}); the first wait and the steps that heal come in addition" in told
 
 
 def test_the_command_overwrites_no_file(
