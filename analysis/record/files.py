@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from analysis.record.small_files import SmallFiles
 from analysis.record.table_files import TableFile, check_file, check_manifest
-from ebbtide.errors import Problems
+from ebbtide.errors import Problems, UsageError
 from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.files import is_file
 from ebbtide.untrusted.parquet import ParquetSource, read_batches
@@ -66,6 +66,16 @@ class RecordFiles(SmallFiles):
     def row_counts(self) -> dict[str, int]:
         """The rows of each table, by the footers."""
         return {table: sum(file.rows for file in files) for table, files in self.checked.items()}
+
+    def error_of(self, table: str, column: str, got: object, allowed: str) -> UsageError:
+        """Return the error to raise for a value that a column of a table may not have."""
+        where = f"{self}: table {table}, column {column}"
+        shown = "null" if got is None else repr(got)
+        return UsageError("a value that the record format does not have", where=where, got=shown, allowed=allowed)
+
+    def error_of_null(self, table: str, column: str) -> UsageError:
+        """Return the error to raise for a null in a column that has none."""
+        return self.error_of(table, column, None, f"{TABLES[table].field(column).type}, never null")
 
     def held(self) -> dict[str, pa.Buffer]:
         """Return the contents of the tables' files that are held in memory, by their names."""

@@ -48,9 +48,7 @@ class RowGroup(NamedTuple):
 
     def error_of(self, column: str, got: object, allowed: str) -> UsageError:
         """Return the error to raise for a value that a column may not have."""
-        where = f"{self.record}: table {self.table}, column {column}"
-        shown = "null" if got is None else repr(got)
-        return UsageError("a value that the record format does not have", where=where, got=shown, allowed=allowed)
+        return self.record.error_of(self.table, column, got, allowed)
 
 
 def row_groups(record: RecordFiles, run: int, table: str) -> list[RowGroup]:
@@ -90,9 +88,8 @@ class Rows:
 
     def refuse_nulls(self, name: str) -> None:
         """Raise `UsageError` for a null in a column that has none."""
-        wanted = self._schema.field(name)
-        if not wanted.nullable and self._batch.column(name).null_count:
-            raise self.group.error_of(name, None, f"{wanted.type}, never null")
+        if not self._schema.field(name).nullable and self._batch.column(name).null_count:
+            raise self.group.record.error_of_null(self.table, name)
 
     def numbers(self, name: str) -> Ints:
         """Return the numbers of a column, which nobody may change; a null is 0."""
@@ -179,6 +176,7 @@ def batches(group: RowGroup, columns: Collection[str] | None = None) -> Iterator
     with group.file.source.open(read_dictionary=texts) as file:
         for batch in file.iter_batches(BATCH_ROWS, row_groups=[group.number], columns=names, use_threads=False):
             if batch.num_rows:
+                batch.validate(full=True)  # a text may not be UTF-8
                 rows = Rows(batch, group)
                 for name in group.file.untold:
                     rows.refuse_nulls(name)

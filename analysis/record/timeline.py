@@ -17,7 +17,6 @@ import msgspec
 
 from analysis.evidence.report import ControllerLog, TimelineReport
 from analysis.record.files import RecordFiles
-from ebbtide.errors import UsageError
 from ebbtide.record.manifest import WatchFacts
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.record.tables import TABLES
@@ -144,12 +143,9 @@ def rows(record: RecordFiles, table: str) -> list[dict[str, object]]:
         return []
     schema = TABLES[table]
     read = read_rows(files, table, schema=schema).sort_by("metadata_offset")
-    required = [field.name for field in schema if not field.nullable]
-    lacking = [name for name in required if read.column(name).null_count]
-    if lacking:
-        raise UsageError(
-            f"the table {table} lacks values", where=str(record), got=f"nulls in {', '.join(lacking)}", allowed="none"
-        )
+    for field in schema:
+        if not field.nullable and read.column(field.name).null_count:
+            raise record.error_of_null(table, field.name)
     return list(read.to_pylist())
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pyarrow as pa
@@ -13,6 +14,8 @@ from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile
+from analysis.record.row_batches import Rows
+from analysis.record.scans import Scan
 from analysis.rows.facts import CompactedFacts
 from analysis.rows.policies import PolicyFacts, compacted_topics, default_policy
 from ebbtide.errors import UsageError
@@ -57,6 +60,38 @@ def test_a_value_that_the_format_does_not_have_is_refused_by_name(
     assert caught.value.where == f"{record}: table {table}, column {column}"
     assert caught.value.got == ("null" if value is None else repr(value))
     assert caught.value.allowed == allowed
+
+
+class Topics(Scan[int]):
+    """Counts the rows, and decodes no text."""
+
+    columns: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(("sends", "polls", "watermarks"), ("topic",))
+    rows = 0
+
+    def add(self, rows: Rows) -> None:
+        self.rows += rows.count
+
+    def result(self) -> int:
+        return self.rows
+
+
+@pytest.mark.parametrize("table", [*Topics.columns])
+@pytest.mark.parametrize("is_dictionary", [True, False])
+def test_a_text_that_is_not_utf8_is_refused_before_a_scan_gets_its_rows(
+    tmp_path: Path, table: str, *, is_dictionary: bool
+) -> None:
+    builder = whole_record()
+    path = builder.write(tmp_path / "run") / table / "part-0.parquet"
+    record = as_record(tmp_path / "run", builder.manifest())
+    rows = pq.read_table(path)
+    bad = pa.array([b"t\x80"] * len(rows), pa.binary())
+    text = pa.Array.from_buffers(pa.string(), len(bad), bad.buffers())
+    pq.write_table(
+        rows.set_column(rows.schema.get_field_index("topic"), "topic", text), path, use_dictionary=is_dictionary
+    )
+    with pytest.raises(UsageError, match="UTF8") as caught:
+        record.seen(Topics)
+    assert caught.value.where == str(path)
 
 
 @pytest.mark.spark
