@@ -56,12 +56,11 @@ class Record(RecordFiles):
         """Return the answer of a scan, which reads the tables that it has not read."""
         scan = self._scan(kind)
         for table in scan.columns:
-            if table not in scan.has_read:
-                feed_table(self, table, [scan])
+            feed_table(self, table, [scan])
         return scan.answer
 
     def _scan(self, kind: type[Scan[R]]) -> Scan[R]:
-        if kind not in self._scans:
+        if kind not in self._scans or self._scans[kind].is_torn:
             self._scans[kind] = kind(self)
         return self._scans[kind]
 

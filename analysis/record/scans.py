@@ -10,6 +10,9 @@
 
 The judge's scans are named beforehand (`Record.asked`), and the pass that sums up a table feeds them all. A scan that
 nobody named reads its tables when somebody first asks for its result.
+
+A scan takes each row once, however often its record is summed up: records that are judged together are summed up again
+where one of them is damaged.
 """
 
 from __future__ import annotations
@@ -34,13 +37,15 @@ _IN_ANY_ORDER = ("sends", "polls", "replicas")
 class Scan(Generic[R]):
     """What is asked of the rows of some tables.
 
-    `columns`: the columns of each table, in the order in which the tables are read.
+    `columns`: the columns of each table, in the order in which the tables are read. `is_torn`: reading a table failed,
+    and nobody knows which of its rows were taken; another scan must begin anew.
     """
 
     columns: ClassVar[Mapping[str, tuple[str, ...]]]
 
     def __init__(self, record: RecordFiles) -> None:
         self.has_read: set[str] = set()
+        self.is_torn = False
         self._lock = Lock()
         self._error: Exception | None = None
 
@@ -80,15 +85,21 @@ def feed_table(
 ) -> None:
     """Read a table once, for all scans that want it, and for `others`, which several threads may call at once.
 
-    Each of the others has the columns that it reads. Raises `UsageError` for values that the record format does not
-    have, and for files that are damaged.
+    A scan that has read it does not get it again. Each of the others has the columns that it reads. Raises
+    `UsageError` for values that the record format does not have, and for files that are damaged.
     """
-    wanting = [scan for scan in scans if table in scan.columns and scan.is_wanted(table)]
+    unread = [scan for scan in scans if table not in scan.has_read]
+    wanting = [scan for scan in unread if table in scan.columns and scan.is_wanted(table)]
     asked = [*others, *((scan.columns[table], scan.feed) for scan in wanting)]
     wanted, takers = {name for columns, _ in asked for name in columns}, [take for _, take in asked]
     if takers:
         groups = row_groups(record, 0, table)
-        for some in [groups] if table in _IN_ANY_ORDER else [[group] for group in groups]:
-            for_each(some, lambda group: [take(rows) for rows in batches(group, wanted) for take in takers])
-    for scan in scans:
+        try:
+            for some in [groups] if table in _IN_ANY_ORDER else [[group] for group in groups]:
+                for_each(some, lambda group: [take(rows) for rows in batches(group, wanted) for take in takers])
+        except BaseException:
+            for scan in wanting:
+                scan.is_torn = True
+            raise
+    for scan in unread:
         scan.has_read.add(table)

@@ -133,7 +133,7 @@ def sum_up(run: Record, number: int, folder: Callable[[], Path], questions: Sequ
         _refuse_count(run, table, sum(one.rows for one in facts_of_table))
     facts = facts_of(number, run, counted, deletions, clock_went_back=watermarks.clock_went_back)
     answers = _answers(RunSums(facts, sums, commits.table, copies.table, asked), asked)
-    feed_table(run, "replicas", [one for one in scans if "replicas" not in one.has_read])
+    feed_table(run, "replicas", scans)
     return SummedRun(run=run, facts=facts, answers=answers)
 
 
