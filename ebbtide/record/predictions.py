@@ -79,13 +79,18 @@ def findings_ruled_out(prediction: Prediction, *, facts: Mapping[str, int], kind
         found[FROM_ELR] = f"predicted no election from the ELR, but the metadata log has {elected}"
     found |= {fact: f"predicted no {fact}, seen {facts[fact]:,}" for fact in prediction.never if facts.get(fact)}
     return found | {
-        kind: f"predicted no anomaly, seen {count} {kind}{_in_words(kind, count)}"
+        kind: f"predicted no anomaly, seen {in_words(kind, count)}{_allowing(kind)}"
         for kind, count in sorted(kinds.items())
         if count and is_ruled_out(prediction, kind)
     }
 
 
-def _in_words(kind: str, count: int) -> str:
-    """Return what a kind means and which key allows it, if a key does."""
+def in_words(kind: str, count: int) -> str:
+    """Return how many anomalies of a kind were found; a kind of a newer Ebbtide is told by its name."""
+    return ANOMALIES[kind].count(count) if kind in ANOMALIES else f"{count:,} {kind}"
+
+
+def _allowing(kind: str) -> str:
+    """Return which key of the prediction allows a kind, if a key does."""
     key = ANOMALIES[kind].allowed_by if kind in ANOMALIES else None
-    return "" if key is None else f': {ANOMALIES[kind].count(count)} ({key} = "any" allows that)'
+    return "" if key is None else f' ({key} = "any" allows that)'

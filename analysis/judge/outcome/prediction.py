@@ -15,6 +15,7 @@ from ebbtide.record.predictions import (
     OWN_PREDICTION,
     findings_ruled_out,
     fitting_prediction,
+    in_words,
     is_ruled_out,
 )
 from ebbtide.record.verdict import Outcome, PropertyStatus, Unavailability
@@ -301,7 +302,7 @@ def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
         parts.append(f"{seen.elected_from_elr} election{'s' if seen.elected_from_elr != 1 else ''} from the ELR")
     told = OWN_PREDICTION if not seen.acked_commits else OWN_PREDICTION | {EXPECTED_BY["loss.commits"]}
     others = {kind: count for kind, count in seen.kinds.items() if count and kind not in told}
-    parts += [f"{count:,} {kind}" for kind, count in sorted(others.items())]
+    parts += [in_words(kind, count) for kind, count in sorted(others.items())]
     return f"seen: {', '.join(parts)}"
 
 

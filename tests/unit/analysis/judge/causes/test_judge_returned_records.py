@@ -88,7 +88,7 @@ def test_the_election_that_lost_records_after_their_return_is_guilty(tmp_path: P
 def test_it_also_lost_records_that_were_not_acked_and_only_read(tmp_path: Path) -> None:
     verdict = returned(tmp_path, acks=None).judge()
     assert by_name(verdict)[NO_LOSS] == "holds"
-    assert "t-0, 100 vanished records, unclean-recovery" in " | ".join(verdict.why)
+    assert "t-0, 100 records that were read and are gone, unclean-recovery" in " | ".join(verdict.why)
 
 
 @pytest.mark.parametrize("acks", [1, None], ids=["acked with acks=1", "only read"])

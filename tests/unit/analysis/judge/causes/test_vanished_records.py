@@ -90,7 +90,7 @@ def test_an_unclean_election_explains_what_was_read_before_it(tmp_path: Path) ->
     story.vanish_range(200, 204, epoch=0, read_s=4)
     verdict = story.judge()
     assert verdict.outcome == "as-predicted"
-    assert "t-0, 5 vanished records, unclean-election" in reasons_of(verdict)
+    assert "t-0, 5 records that were read and are gone, unclean-election" in reasons_of(verdict)
 
 
 def test_an_unclean_election_that_brought_back_an_older_record_explains_it(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_slow_consumer_that_returned_a_record_after_it_was_cut_off_accuses_nob
     story.vanish_range(200, 204, epoch=0, read_s=40)
     verdict = story.judge()
     assert verdict.outcome == "as-predicted"
-    assert "5 vanished records, last-replica-standing" in reasons_of(verdict)
+    assert "5 records that were read and are gone, last-replica-standing" in reasons_of(verdict)
 
 
 def test_with_elr_the_last_replica_may_not_lose_what_was_read(tmp_path: Path) -> None:
@@ -171,7 +171,10 @@ def test_a_topic_that_was_made_again_accuses_nobody(tmp_path: Path) -> None:
     story.state(20, leader=1, leader_epoch=0, partition_epoch=0, isr=[1, 2, 3])
     story.vanish_range(500, 504, epoch=0, read_s=5)
     verdict = story.judge()
-    assert "t-0, 5 vanished records, cause not known: its topic was deleted and made again" in verdict.why
+    assert (
+        "t-0, 5 records that were read and are gone, cause not known: its topic was deleted and made again"
+        in verdict.why
+    )
 
 
 def test_the_gravest_end_of_a_range_with_gaps_decides(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_run_that_something_outside_of_it_disturbed_cannot_break_its_predictio
     story.change(disturbed=True)
     verdict = story.judge()
     assert verdict.outcome == "inconclusive"
-    assert "predicted no anomaly, seen 3 duplicate; but something outside of the run interfered" in verdict.why
+    assert "predicted no anomaly, seen 3 duplicated records; but something outside of the run interfered" in verdict.why
 
 
 def test_a_violation_of_the_protocol_contradicts_a_disturbed_run_too(tmp_path: Path) -> None:

@@ -221,14 +221,14 @@ def test_a_high_watermark_is_held_against_the_prediction(tmp_path: Path) -> None
 def test_an_unpredicted_anomaly_is_contradicted(tmp_path: Path) -> None:
     story = healthy_story(tmp_path, 'anomalies = "none"')
     story.anomalies.append(AnomalyCount(kind="duplicate", topic="t", partition=0, count=3))
-    assert story.judge().why[0] == "predicted no anomaly, seen 3 duplicate"
+    assert story.judge().why[0] == "predicted no anomaly, seen 3 duplicated records"
     assert story.judge().outcome == "contradicted"
 
 
 def test_what_a_group_passed_over_is_an_anomaly_unless_the_prediction_allows_it(tmp_path: Path) -> None:
     story = healthy_story(tmp_path, 'anomalies = "none"')
     story.anomalies.append(AnomalyCount(kind="passed-over", topic="t", partition=0, count=306))
-    words = '306 passed-over: 306 records that a group passed over (passed_over = "any" allows that)'
+    words = '306 records that a group passed over (passed_over = "any" allows that)'
     assert story.judge().why[0] == f"predicted no anomaly, seen {words}"
     assert story.judge().outcome == "contradicted"
     allowing = 'anomalies = "none"\npassed_over = "any"'
