@@ -54,7 +54,8 @@ def _is_18991_open(release: ReleaseFacts) -> bool:
     return version < Version("3.9.1") or Version("4.0.0") <= version < Version("4.0.1")
 
 
-_BUGS, _FINDINGS = "known-bugs.md", "findings/README.md"
+_FINDINGS = "findings/README.md"
+_BUGS = f"{_FINDINGS}#known-bugs"
 
 DEFECTS: tuple[KnownDefect, ...] = (
     KnownDefect(

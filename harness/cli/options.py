@@ -14,7 +14,7 @@ _WHICH_CLUSTER = "the cluster to use, if several are running"
 
 def add_json_option(command: CommandBase) -> None:
     """Declare --json."""
-    command.flag("--json", help="print JSON instead of text (docs/json.md); progress goes to stderr")
+    command.flag("--json", help="print JSON instead of text (docs/commands.md); progress goes to stderr")
 
 
 def add_runs_option(command: CommandBase) -> None:

@@ -21,7 +21,7 @@ GENERATED_TABLES = {"coverage-facts.md", "measurements.md"}
 """Pages of long tables, made by tools/pages: a reader looks something up, and reads none from top to bottom."""
 MAX_COLUMNS = 100
 GENERATED = {
-    *("coverage-facts.md", "json.md", "measurements.md", "scenarios.md"),
+    *("coverage-facts.md", "measurements.md", "scenarios.md"),
     *(f"scenarios/{page.name}" for page in (DOCS / "scenarios").glob("*.md")),
 }
 """Pages that programs in tools/pages make."""

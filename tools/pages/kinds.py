@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from ebbtide.scenario.plain_values import STEP_KEYS
 from ebbtide.scenario.steps.network import BetweenStep
 from ebbtide.scenario.steps.table import COMMON_KEYS, KINDS, SHOWN, STEP_TYPES, StepKind, keys_of, types_of
+from tools.pages.tables import with_table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FAULTS = DOCS / "faults.md"
 STEPS = DOCS / "scenario-steps.md"
 
-_MARK = "<!-- Made by `python -m tools.pages.catalogue` from here to the next heading; do not edit. -->\n\n"
+_PROGRAM = "catalogue"
 _PROOFS = ("step", "does", "proof that it took effect", "healed by")
 _NEEDS = ("steps", "need besides a run's own needs", "where not", "undone, also after a killed harness")
 _STEPS = ("step", "keys", "optional keys", "does")
@@ -30,30 +31,18 @@ _NOT_OF_A_KIND = {*COMMON_KEYS, "expect_error"}
 
 def faults_page(text: str) -> str:
     """Return docs/faults.md with new tables; the rest of the text stays."""
-    return _with_table(_with_table(text, _PROOFS, _proof_rows()), _NEEDS, _need_rows())
+    return with_table(with_table(text, _PROGRAM, _PROOFS, _proof_rows()), _PROGRAM, _NEEDS, _need_rows())
 
 
 def steps_page(text: str) -> str:
     """Return docs/scenario-steps.md with new tables; the rest of the text stays."""
-    return _with_table(_with_table(text, _STEPS, _step_rows()), _KEYS, _key_rows())
+    return with_table(with_table(text, _PROGRAM, _STEPS, _step_rows()), _PROGRAM, _KEYS, _key_rows())
 
 
 def write() -> None:
     """Write both pages with new tables."""
     FAULTS.write_text(faults_page(FAULTS.read_text()))
     STEPS.write_text(steps_page(STEPS.read_text()))
-
-
-def _with_table(text: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Replace the rows of the table with these columns, up to the next heading."""
-    head = f"{_MARK}{_line(columns)}|{'---|' * len(columns)}\n"
-    kept, mark, rest = text.partition(head)
-    assert mark, f"no page of docs/ has the mark and the table {_line(columns)}"
-    return kept + mark + "".join(map(_line, rows)) + "\n" + rest[rest.index("## ") :]
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |\n"
 
 
 def _proof_rows() -> Iterator[tuple[str, ...]]:

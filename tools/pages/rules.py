@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +16,7 @@ from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from ebbtide.rules.table import ClauseRow, KindRow, RulesTable
+from tools.pages.tables import with_table
 
 _R = TypeVar("_R", ClauseRow, KindRow)
 
@@ -25,9 +25,9 @@ TABLE = ROOT / "ebbtide" / "rules" / "rules.json"
 CLAUSES_PAGE = ROOT / "docs" / "clauses.md"
 ANOMALIES_PAGE = ROOT / "docs" / "reconcile.md"
 
-_MARK = "<!-- Made by `python -m tools.pages.rules` from here to the next empty line; do not edit. -->\n"
-_CLAUSES = "\n| clause | KIP | violated, for example | unknown when |\n|---|---|---|---|\n"
-_ANOMALIES = "\n| kind | one item for each | for example | module |\n|---|---|---|---|\n"
+_PROGRAM = "rules"
+_CLAUSES = ("clause", "KIP", "violated, for example", "unknown when")
+_ANOMALIES = ("kind", "one item for each", "for example", "module")
 
 
 def table() -> bytes:
@@ -47,21 +47,15 @@ def _row(row: type[_R], rule: Clause | Anomaly) -> _R:
 
 def clauses_page(text: str) -> str:
     """Return docs/clauses.md with a new table; the rest of the text stays."""
-    rows = [f"| {one.name} | {one.kip} | {one.story} | {one.unknown_when or '-'} |\n" for one in CLAUSES]
-    return _with_rows(text, _CLAUSES, rows)
+    rows = [(one.name, one.kip, one.story, one.unknown_when or "-") for one in CLAUSES]
+    return with_table(text, _PROGRAM, _CLAUSES, rows)
 
 
 def anomalies_page(text: str) -> str:
     """Return docs/reconcile.md with a new table; the rest of the text stays."""
     modules = {one.name: "/".join(one.module.split(".")[-2:]) for one in ANOMALIES}
-    rows = [f"| {one.name} | {one.means} | {one.story} | `{modules[one.name]}.py` |\n" for one in ANOMALIES]
-    return _with_rows(text, _ANOMALIES, rows)
-
-
-def _with_rows(text: str, head: str, rows: Sequence[str]) -> str:
-    before, mark, rest = text.partition(_MARK + head)
-    assert mark, f"the page has no mark before its table {head.strip().splitlines()[0]}"
-    return before + mark + "".join(rows) + rest[rest.index("\n\n") + 1 :]
+    rows = [(one.name, one.means, one.story, f"`{modules[one.name]}.py`") for one in ANOMALIES]
+    return with_table(text, _PROGRAM, _ANOMALIES, rows)
 
 
 def main() -> int:

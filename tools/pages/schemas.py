@@ -1,4 +1,4 @@
-"""Writes docs/schemas/NAME.json, the JSON Schemas of what verbs print with --json, and the table of docs/json.md.
+"""Writes docs/schemas/NAME.json, the JSON Schemas of what verbs print with --json, and their table in docs/commands.md.
 
 `python -m tools.pages.schemas` needs no run.
 """
@@ -13,26 +13,11 @@ from typing import Any
 import msgspec
 
 from harness.cli.json_outputs import JsonOutput, json_outputs
+from tools.pages.tables import with_table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
-_HEAD = """# JSON output
-
-With `--json`, a verb prints data instead of text. Progress and errors go to stderr, and exit codes are
-the same. Verbs that run clusters print their objects at the end. Two have no `--json`: `cluster
-exec` runs your command, and `scenarios show` prints TOML.
-
-Each output has a [JSON Schema](https://json-schema.org). Its keys stay within a major version of
-Ebbtide, and new keys may be added. Unknown values are null, or their keys are missing.
-
-`ebbtide analyze -` judges records whose paths come on stdin, one a line, in one Spark session. It
-answers each line at once. A line may have several paths, with a NUL between them. Their records
-share Spark jobs, which takes less time, and each has its answer. `ebbtide run --no-judge` only
-records: such a process, or another host, judges later.
-
-| verbs | prints | schema |
-|---|---|---|
-"""
+_COLUMNS = ("verbs", "prints", "schema")
 
 
 def schema_of(output: JsonOutput) -> bytes:
@@ -51,19 +36,19 @@ def _portable(schema: Any) -> Any:
     return [_portable(one) for one in schema] if isinstance(schema, list) else schema
 
 
-def page() -> str:
-    """Return the page that lists the outputs."""
+def page(text: str) -> str:
+    """Return docs/commands.md with a new table of the outputs; the rest of the text stays."""
     rows = [
-        f"| {', '.join(f'`{verb}`' for verb in one.verbs)} | {one.shape} | [{one.name}.json](schemas/{one.name}.json) |"
+        (", ".join(f"`{verb}`" for verb in one.verbs), one.shape, f"[{one.name}.json](schemas/{one.name}.json)")
         for one in json_outputs()
     ]
-    return _HEAD + "\n".join(rows) + "\n"
+    return with_table(text, "schemas", _COLUMNS, rows)
 
 
 def files() -> Mapping[Path, bytes]:
     """Return the content of every file, by its path below docs/."""
     schemas = {Path("schemas", f"{one.name}.json"): schema_of(one) for one in json_outputs()}
-    return {Path("json.md"): page().encode(), **schemas}
+    return {Path("commands.md"): page((DOCS / "commands.md").read_text()).encode(), **schemas}
 
 
 def main() -> int:

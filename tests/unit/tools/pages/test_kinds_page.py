@@ -46,5 +46,5 @@ def test_a_new_disk_fault_comes_into_every_table_by_its_struct_alone(monkeypatch
 
 
 def test_a_page_without_the_mark_is_refused() -> None:
-    with pytest.raises(AssertionError, match="the mark and the table"):
+    with pytest.raises(AssertionError, match="the mark of catalogue and the table"):
         faults_page("# Faults\n")
