@@ -34,6 +34,7 @@ from pyspark.sql import SparkSession
 from analysis.items import reconcile_all
 from analysis.judge.rules import registry
 from analysis.judge.rules.anomaly import Anomaly
+from analysis.reconcile.model import HwRegression, LostRange
 from analysis.record import row_batches
 from analysis.record.record import Record
 from analysis.rows import summing
@@ -131,11 +132,11 @@ class Suite:
                 items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in rows]
                 if sorted(items, key=repr) != expected:
                     return "random histories"
-                if sum(one.count for one in told.lost if one.committed) != committed:
+                if sum(one.count for one in told.groups_of(LostRange) if one.committed) != committed:
                     return "what was committed"
                 if groups_of(told) != grouped:
                     return "groups of duplicates"
-                if unnamed_drops(rows, told.regressions):
+                if unnamed_drops(rows, told.groups_of(HwRegression)):
                     return "drops of the HW"
                 if gone_back_of(told) != gone_back:
                     return "commits that went back"

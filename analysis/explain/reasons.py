@@ -156,6 +156,7 @@ def _lost_range(subject: Subject, details: dict[str, Any]) -> LostRange:
     offset = subject.offset if subject.offset is not None else 0
     done_ns = details.get("done_ns") or details["sent_ns"]
     return LostRange(
+        kind=LOST,
         topic=subject.at.topic,
         partition=subject.at.partition,
         acks=details["acks"],

@@ -13,25 +13,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.causes.from_record import EvidentRecord
 from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
 from analysis.judge.causes.blame import (
-    attributed_losses,
-    attributed_regressions,
-    blamed_of,
+    attributed,
     commit_losses_of,
     drop_causes_where_gaps,
+    listed,
     losses_of,
     reasons_of,
     regressions_of,
 )
-from analysis.judge.causes.lost_commits import attributed_commits
-from analysis.judge.causes.repeated_inputs import attributed_repeats
-from analysis.judge.causes.vanished import attributed_vanishings
 from analysis.judge.coverage.client_facts import client_facts
 from analysis.judge.coverage.counting import coverage
 from analysis.judge.foreign import without_accusations, without_unproven_violations
-from analysis.judge.history.attributed import AnyAnomaly, FallenHw, LostCommit, LostRecords, RepeatedInput, VanishedPart
+from analysis.judge.history.attributed import AnyAnomaly
 from analysis.judge.outcome.deciding import decide, unproven_reasons
 from analysis.judge.outcome.prediction import (
     ObservedRun,
@@ -42,14 +37,13 @@ from analysis.judge.outcome.prediction import (
 )
 from analysis.judge.outcome.unavailable import time_without_service
 from analysis.judge.rules.clause import CheckedClause, check_all
-from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.own import own_rules_in_use
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from analysis.judge.trace.of_run import seen_actions
 from analysis.judge.unsure_times import without_unsure_causes, without_unsure_findings
 from analysis.judging.scans import SCANS
-from analysis.reconcile.model import WrongCopies
+from analysis.reconcile.model import LostCommits, LostRange, VanishedRange
 from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
 from analysis.record.small_files import Missing
@@ -175,14 +169,9 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
     if comparison is not None and unproven:
         comparison = as_unproven(comparison, why=unproven[0])
     sent_nothing = not record.gaps and ended_before_sending(record, reconciliation.counts)
-    lost, regressions = judged.blamed_of(LostRecords), judged.blamed_of(FallenHw)
-    vanished, commits = judged.blamed_of(VanishedPart), judged.blamed_of(LostCommit)
     outcome, why = decide(
         checked=checked,
-        losses=lost,
-        regressions=regressions,
-        vanished=vanished,
-        commits=commits,
+        blamed=judged.blamed,
         comparison=comparison,
         no_scenario=f"no scenario to compare with: {read.why}" if isinstance(read, Missing) else None,
         faulty=unproven_reasons(manifest, scenario, record.steps, [one.why for one in record.gaps]),
@@ -190,7 +179,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
         sent_nothing=sent_nothing,
     )
     counts = reconciliation.counts
-    losses, results = losses_of(lost), [one.found for one in checked]
+    losses, results = losses_of(judged.blamed), [one.found for one in checked]
     prediction = comparison.prediction if comparison is not None else None
     return Verdict(
         run_id=manifest.run_id,
@@ -203,15 +192,15 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
                 comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
             ),
             *([] if sent_nothing else [observed_sentence(seen, acks_0_summary(facts))]),
-            *reasons_of([*lost, *vanished, *regressions, *commits, *judged.blamed_of(RepeatedInput)]),
+            *reasons_of(judged.blamed),
         ],
         counts=counts,
         write_back=manifest.write_back,
         anomalies=list(reconciliation.anomalies),
         losses=losses,
-        regressions=regressions_of(regressions),
-        commits=commit_losses_of(commits),
-        blamed=blamed_of(judged.blamed),
+        regressions=regressions_of(judged.blamed),
+        commits=commit_losses_of(judged.blamed),
+        blamed=listed(judged.blamed),
         unavailable=unavailable,
         properties=results,
         coverage=facts,
@@ -223,16 +212,7 @@ def judged_record(record: Record, found: Reconciliation) -> Judged:
     """Return what the clauses look at: each anomaly that may have a cause has one."""
     # A damaged table is an error of the record, and no clause may take it for one of its own.
     timeline, clock = record.timeline, record.clock_doubt
-    promised = promised_groups(copied_offsets(record.readable_scenario))
-    evident = EvidentRecord(record)
-    blamed: list[AnyAnomaly] = [
-        *attributed_losses(evident, found),
-        *attributed_regressions(evident, found),
-        *attributed_vanishings(evident, found),
-        *attributed_commits(evident, found),
-        *attributed_repeats(evident, found.groups_of(WrongCopies), promised),
-    ]
-    blamed = without_unsure_causes(drop_causes_where_gaps(blamed, record.gaps), clock)
+    blamed = without_unsure_causes(drop_causes_where_gaps(attributed(record, found), record.gaps), clock)
     return Judged(record, found, without_accusations(blamed, record.manifest, timeline))
 
 
@@ -269,19 +249,19 @@ def _observed_run(
     properties: Mapping[str, PropertyStatus],
 ) -> ObservedRun:
     """Return what the run showed, to compare it with its prediction."""
-    losses = judged.blamed_of(LostRecords)
+    losses = judged.blamed_of(LostRange)
     lost_on: Counter[str] = Counter()
     for one in losses:
-        lost_on[one.topic] += one.count if one.committed else 0
+        lost_on[one.items.topic] += one.items.count if one.committed else 0
     counts, timeline = judged.found.counts, judged.record.timeline
     known = "partitions" not in timeline.missing
     from_elr = sum(one.road == "elr" for one in judged.record.elections)
     return ObservedRun(
-        committed_lost=sum(one.count for one in losses if one.committed),
-        uncommitted_lost=sum(one.count for one in losses if not one.committed),
+        committed_lost=sum(one.items.count for one in losses if one.committed),
+        uncommitted_lost=sum(one.items.count for one in losses if not one.committed),
         causes=_count_by_cause(losses),
-        vanished=_count_by_cause(one for one in judged.blamed_of(VanishedPart) if one.what.kind == VANISHED),
-        commits=_count_by_cause(one for one in judged.blamed_of(LostCommit) if one.what.kind == COMMIT_LOST),
+        vanished=_count_by_cause(one for one in judged.blamed_of(VanishedRange) if one.items.kind == VANISHED),
+        commits=_count_by_cause(one for one in judged.blamed_of(LostCommits) if one.items.kind == COMMIT_LOST),
         lost_on=lost_on,
         kinds=counts_by_kind(judged.found.anomalies),
         unknown_kinds=_unknown_of_what_was_asked(judged),
@@ -300,7 +280,7 @@ def _count_by_cause(blamed: Iterable[AnyAnomaly]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for one in blamed:
         if one.committed and one.attribution.cause is not None:
-            counts[one.attribution.cause] += one.count
+            counts[one.attribution.cause] += one.items.count
     return counts
 
 
@@ -314,5 +294,5 @@ def _lost_by_acks(judged: Judged, facts: Mapping[str, int]) -> dict[str, int]:
     if LOST not in judged.unknown:
         for acks, word in ACKS_SPELLED.items():
             if acks != 0:
-                known[word] = sum(one.count for one in judged.blamed_of(LostRecords) if one.what.acks == acks)
+                known[word] = sum(one.items.count for one in judged.blamed_of(LostRange) if one.items.acks == acks)
     return known | ({"0": facts["acks-0-gone"]} if "acks-0-gone" in facts else {})

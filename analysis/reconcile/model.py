@@ -10,20 +10,38 @@ from typing import ClassVar, TypeVar
 
 import msgspec
 
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.verdict import AnomalyCount, Counts
+from ebbtide.scenario.internal_topics import OFFSETS_PARTITION, OFFSETS_TOPIC
 
 
 class ItemGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Items of one partition that the judge treats alike.
+    """Items of one kind and partition that the judge treats alike.
 
     `ORDER`: the fields by which the groups of one partition are sorted.
     """
 
     ORDER: ClassVar[tuple[str, ...]] = ()
 
+    kind: str
     topic: str
     partition: int
     count: int
+
+    @property
+    def log(self) -> TopicPartition:
+        """The partition whose leaders may have lost the items."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def span(self) -> tuple[int | None, int | None]:
+        """The lowest and the highest offset of the items; of a HW, what it went back to and from."""
+        return None, None
+
+    @property
+    def evidence(self) -> Mapping[str, object]:
+        """What clauses show of the items, besides their partition and number."""
+        return {}
 
 
 G = TypeVar("G", bound=ItemGroup)
@@ -32,7 +50,7 @@ G = TypeVar("G", bound=ItemGroup)
 class GroupsOfKind(msgspec.Struct, frozen=True, kw_only=True):
     """How a kind of anomaly groups its items, in SQL on the columns of `analysis.reconcile.items`.
 
-    - `into`: what a group is. Kinds that share it have a field `kind` there.
+    - `into`: what a group is. Kinds may share it.
     - `by`: besides the partition, what the items of a group have in common.
     - `figures`: what else is known of a group, besides the count.
     - `where`: which items are grouped.
@@ -73,6 +91,16 @@ class LostRange(ItemGroup, frozen=True, kw_only=True):
     last_done_ns: int
     last_sent_ns: int | None = None
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The lowest and the highest offset."""
+        return self.first_offset, self.last_offset
+
+    @property
+    def evidence(self) -> Mapping[str, object]:
+        """What clauses show of them."""
+        return {"acks": self.acks, "first_offset": self.first_offset, "last_offset": self.last_offset}
+
 
 class VanishedRange(ItemGroup, frozen=True, kw_only=True):
     """Items of one partition that show committed records missing, lost ranges apart.
@@ -89,12 +117,21 @@ class VanishedRange(ItemGroup, frozen=True, kw_only=True):
 
     ORDER = ("first_offset", "kind")
 
-    kind: str
     leader_epoch: int | None = None
     committed: bool
     first_offset: int
     last_offset: int
     read_ns: int | None = None
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The lowest and the highest offset."""
+        return self.first_offset, self.last_offset
+
+    @property
+    def evidence(self) -> Mapping[str, object]:
+        """What clauses show of them."""
+        return {"kind": self.kind, "first_offset": self.first_offset, "last_offset": self.last_offset}
 
 
 class HwRegression(ItemGroup, frozen=True, kw_only=True):
@@ -114,6 +151,16 @@ class HwRegression(ItemGroup, frozen=True, kw_only=True):
     earlier_at_ns: int
     at_ns: int
     earlier_leader_epoch: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """What it went back to and from."""
+        return self.to, self.from_
+
+    @property
+    def evidence(self) -> Mapping[str, object]:
+        """What clauses show of it."""
+        return {"from": self.from_, "to": self.to, "leader_epoch": self.leader_epoch}
 
 
 class Duplicates(ShownGroup, frozen=True, kw_only=True):
@@ -141,8 +188,12 @@ class WrongCopies(ShownGroup, frozen=True, kw_only=True):
 
     ORDER = ("group", "kind")
 
-    kind: str
     group: str
+
+    @property
+    def log(self) -> TopicPartition:
+        """The partition of `__consumer_offsets` with the offsets of copiers."""
+        return TopicPartition(OFFSETS_TOPIC, OFFSETS_PARTITION)
 
 
 class CommitItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,11 +225,32 @@ class LostCommits(ItemGroup, frozen=True, kw_only=True):
 
     ORDER = ("group", "first.at_ns")
 
-    kind: str
     group: str
     first: CommitItem
     last: CommitItem
     settled: bool = True
+
+    @property
+    def log(self) -> TopicPartition:
+        """The partition of `__consumer_offsets` that the commits were in."""
+        return TopicPartition(OFFSETS_TOPIC, self.first.offsets_partition)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The offset of the last commit."""
+        return self.last.offset, self.last.offset
+
+    @property
+    def evidence(self) -> Mapping[str, object]:
+        """What clauses show of them: of the last one, what was served instead."""
+        return {
+            "kind": self.kind,
+            "group": self.group,
+            "of": f"{self.topic}-{self.partition}",
+            "offset": self.last.offset,
+            "served": self.last.served_offset,
+            "settled": self.settled,
+        }
 
 
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,23 +273,3 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     def groups_of(self, into: type[G]) -> list[G]:
         """Return the groups that are of one sort, in their order."""
         return [one for one in self.groups if isinstance(one, into)]
-
-    @property
-    def lost(self) -> list[LostRange]:
-        """The lost records."""
-        return self.groups_of(LostRange)
-
-    @property
-    def regressions(self) -> list[HwRegression]:
-        """The HWs that went back."""
-        return self.groups_of(HwRegression)
-
-    @property
-    def vanished(self) -> list[VanishedRange]:
-        """The vanished and diverged records."""
-        return self.groups_of(VanishedRange)
-
-    @property
-    def commits(self) -> list[LostCommits]:
-        """The commits that groups lost."""
-        return self.groups_of(LostCommits)

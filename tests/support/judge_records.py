@@ -198,6 +198,7 @@ class Story:
         count = last - first + 1
         self.lost.append(
             LostRange(
+                kind="lost",
                 topic="t",
                 partition=0,
                 acks=acks,
@@ -223,6 +224,7 @@ class Story:
         """A HW that went back between two observations."""
         self.regressions.append(
             HwRegression(
+                kind="hw-regression",
                 topic="t",
                 partition=0,
                 from_=from_,

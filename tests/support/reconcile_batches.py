@@ -25,7 +25,7 @@ from reconcile_planted import COORDINATORS, by_topic
 from records import FINAL_CONSUMER, RecordBuilder, as_record
 
 from analysis.items import reconcile_all
-from analysis.reconcile.model import Reconciliation
+from analysis.reconcile.model import HwRegression, Reconciliation
 from ebbtide.record.tables import TABLES
 
 ANCHOR = "anchor"
@@ -166,7 +166,7 @@ def _compare_run(
         wrong = f"lost, and committed by one of the two only: {_original_values(committed ^ was_committed)}"
     elif (grouped := groups_of(found, [topic])) != (expected_groups := groups(items, tables, manifest)):
         wrong = f"groups of duplicates and aborted reads: {grouped}, not {expected_groups}"
-    elif drops := unnamed_drops(stored, found.regressions):
+    elif drops := unnamed_drops(stored, found.groups_of(HwRegression)):
         wrong = f"drops of the HW that are not named: {drops}"
     return Comparison(kinds=frozenset(kinds), wrong=wrong)
 

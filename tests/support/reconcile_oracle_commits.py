@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
-from analysis.reconcile.model import Reconciliation
+from analysis.reconcile.model import LostCommits, Reconciliation
 from ebbtide.record.manifest import Manifest
 
 Row = dict[str, Any]
@@ -43,7 +43,7 @@ def commits_gone_back(tables: dict[str, list[Row]], manifest: Manifest) -> GoneB
 def gone_back_of(reconciliation: Reconciliation) -> GoneBack:
     """The same as the judge gets it."""
     found: GoneBack = Counter()
-    for one in reconciliation.commits:
+    for one in reconciliation.groups_of(LostCommits):
         if one.kind == "commit-back":
             found[one.topic, one.partition, one.group, one.settled] += one.count
     return found

@@ -12,7 +12,7 @@ from typing import Any
 from anomaly_kinds import planters
 from records import RecordBuilder
 
-from analysis.reconcile.model import Reconciliation
+from analysis.reconcile.model import LostCommits, Reconciliation
 
 Planted = dict[str, int]
 """Items by kind; those of commit-back that are not settled also apart."""
@@ -339,7 +339,7 @@ def by_topic(found: Reconciliation) -> dict[str, Planted]:
     for one in found.anomalies:
         of_topic = counts.setdefault(one.topic, {})
         of_topic[one.kind] = of_topic.get(one.kind, 0) + one.count
-    for group in found.commits:
+    for group in found.groups_of(LostCommits):
         if not group.settled:
             of_topic = counts[group.topic]
             of_topic[NOT_SETTLED] = of_topic.get(NOT_SETTLED, 0) + group.count

@@ -1,75 +1,92 @@
-"""Attributes losses and HW regressions, grouped as verdict.json lists them."""
+"""Attributes anomalies, and groups them as verdict.json lists them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from analysis.causes.from_record import EvidentRecord
 from analysis.judge.causes.attribution import attribute_loss, attribute_regression
 from analysis.judge.causes.loss_age import age_of
+from analysis.judge.causes.lost_commits import attributed_commits
+from analysis.judge.causes.repeated_inputs import attributed_repeats
+from analysis.judge.causes.vanished import attribute_vanished
 from analysis.judge.history.attributed import (
     A,
     AnyAnomaly,
     AttributedAnomaly,
-    FallenHw,
-    LostCommit,
-    LostRecords,
-    RepeatedInput,
+    blamed_of,
     election_of,
     elections_in_brackets,
     group_alike,
     places_of,
 )
 from analysis.judge.history.evidence import Attribution
+from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
+from analysis.reconcile.model import (
+    HwRegression,
+    LostCommits,
+    LostRange,
+    Reconciliation,
+    VanishedRange,
+    WrongCopies,
+)
+from analysis.record.record import Record
 from analysis.record.whole import OF_LOSSES, Gap
-from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.verdict import Blamed, Cause, CommitLoss, Loss, RecordedElection, Regression
 from ebbtide.rules.table import ANOMALIES
-
-if TYPE_CHECKING:
-    from analysis.reconcile.model import Reconciliation
 
 _TOLD_MAX = 20
 
 
-def attributed_losses(evident: EvidentRecord, reconciliation: Reconciliation) -> list[AttributedAnomaly[LostRecords]]:
+def attributed(record: Record, found: Reconciliation) -> list[AnyAnomaly]:
+    """Return the anomalies that elections or disks may explain, each with its attribution. The order is that of kinds.
+
+    Raises `UsageError` when a table is damaged.
+    """
+    evident = EvidentRecord(record)
+    promised = promised_groups(copied_offsets(record.readable_scenario))
+    return [
+        *attributed_losses(evident, found.groups_of(LostRange)),
+        # However many answers show it, it is one drop.
+        *(
+            AttributedAnomaly(
+                items=msgspec.structs.replace(one, count=1),
+                committed=True,
+                attribution=attribute_regression(evident, one),
+            )
+            for one in found.groups_of(HwRegression)
+        ),
+        # `committed` is false where only the place of a record vanished, not the record.
+        *(
+            AttributedAnomaly(items=one, committed=one.committed, attribution=attribute_vanished(evident, one))
+            for one in found.groups_of(VanishedRange)
+        ),
+        *attributed_commits(evident, found.groups_of(LostCommits)),
+        *attributed_repeats(evident, found.groups_of(WrongCopies), promised),
+    ]
+
+
+def attributed_losses(evident: EvidentRecord, lost: Iterable[LostRange]) -> list[AttributedAnomaly[LostRange]]:
     """Return the losses, in parts of one cause each."""
     found = []
-    for lost in reconciliation.lost:
-        for part in attribute_loss(evident, lost):
-            age = age_of(evident.record, lost.topic, lost.partition, part)
+    for one in lost:
+        for part in attribute_loss(evident, one):
+            age = age_of(evident.record, one.topic, one.partition, part)
             found.append(
                 AttributedAnomaly(
-                    topic=lost.topic,
-                    partition=lost.partition,
-                    what=LostRecords(acks=lost.acks, first_offset=part.first_offset, last_offset=part.last_offset),
-                    count=part.count,
-                    committed=lost.committed or lost.acks == -1,
+                    items=msgspec.structs.replace(
+                        one, first_offset=part.first_offset, last_offset=part.last_offset, count=part.count
+                    ),
+                    committed=one.committed or one.acks == -1,
                     attribution=part.attribution,
                     oldest_s=age.oldest_s if age is not None else None,
                     lost_by=age.lost_by if age is not None else None,
                 )
             )
     return found
-
-
-def attributed_regressions(evident: EvidentRecord, reconciliation: Reconciliation) -> list[AttributedAnomaly[FallenHw]]:
-    """Return each HW regression with its cause."""
-    return [
-        AttributedAnomaly(
-            topic=back.topic,
-            partition=back.partition,
-            what=FallenHw(from_=back.from_, to=back.to, leader_epoch=back.leader_epoch),
-            count=1,
-            committed=True,
-            attribution=attribute_regression(evident, back),
-        )
-        for back in reconciliation.regressions
-    ]
 
 
 def drop_causes_where_gaps(blamed: Sequence[A], gaps: Sequence[Gap]) -> list[A]:
@@ -81,16 +98,16 @@ def drop_causes_where_gaps(blamed: Sequence[A], gaps: Sequence[Gap]) -> list[A]:
     return [msgspec.structs.replace(one, attribution=unknown) for one in blamed]
 
 
-def losses_of(blamed: Sequence[AttributedAnomaly[LostRecords]]) -> list[Loss]:
+def losses_of(blamed: Sequence[AnyAnomaly]) -> list[Loss]:
     """Group lost records by partition, acks, commitment, cause and election.
 
     Losses without a known cause are left out.
     """
-    groups: dict[tuple[str, int, int, bool, Cause, RecordedElection | None], list[AttributedAnomaly[LostRecords]]] = {}
-    for one in blamed:
+    groups: dict[tuple[str, int, int, bool, Cause, RecordedElection | None], list[AttributedAnomaly[LostRange]]] = {}
+    for one in blamed_of(blamed, LostRange):
         if one.attribution.cause is not None:
-            election = election_of(one.attribution)
-            key = (one.topic, one.partition, one.what.acks, one.committed, one.attribution.cause, election)
+            at, election = one.items, election_of(one.attribution)
+            key = (at.topic, at.partition, at.acks, one.committed, one.attribution.cause, election)
             groups.setdefault(key, []).append(one)
     return [
         Loss(
@@ -99,9 +116,9 @@ def losses_of(blamed: Sequence[AttributedAnomaly[LostRecords]]) -> list[Loss]:
             acks=acks,
             committed=committed,
             cause=cause,
-            count=sum(one.count for one in group),
-            first_offset=min(one.what.first_offset for one in group),
-            last_offset=max(one.what.last_offset for one in group),
+            count=sum(one.items.count for one in group),
+            first_offset=min(one.items.first_offset for one in group),
+            last_offset=max(one.items.last_offset for one in group),
             election=election,
             oldest_s=oldest.oldest_s,
             lost_by=oldest.lost_by,
@@ -116,48 +133,47 @@ def _oldest(group: Sequence[AnyAnomaly]) -> AnyAnomaly:
     return max(group, key=lambda one: math.inf if one.oldest_s is None else one.oldest_s)
 
 
-def regressions_of(blamed: Sequence[AttributedAnomaly[FallenHw]]) -> list[Regression]:
+def regressions_of(blamed: Sequence[AnyAnomaly]) -> list[Regression]:
     """Return the HW regressions whose cause is known."""
     return [
         Regression(
-            topic=one.topic,
-            partition=one.partition,
-            from_=one.what.from_,
-            to=one.what.to,
-            leader_epoch=one.what.leader_epoch,
+            topic=one.items.topic,
+            partition=one.items.partition,
+            from_=one.items.from_,
+            to=one.items.to,
+            leader_epoch=one.items.leader_epoch,
             cause=one.attribution.cause,
             election=election_of(one.attribution),
         )
-        for one in blamed
+        for one in blamed_of(blamed, HwRegression)
         if one.attribution.cause is not None
     ]
 
 
-def commit_losses_of(blamed: Sequence[AttributedAnomaly[LostCommit]]) -> list[CommitLoss]:
+def commit_losses_of(blamed: Sequence[AnyAnomaly]) -> list[CommitLoss]:
     """Return the lost and fallen commits whose cause is known."""
     return [
         CommitLoss(
-            kind=one.what.kind,
-            group=one.what.group,
-            topic=of.topic,
-            partition=of.partition,
-            count=one.count,
-            offset=one.what.offset,
-            served=one.what.served,
-            offsets_partition=one.partition,
+            kind=one.items.kind,
+            group=one.items.group,
+            topic=one.items.topic,
+            partition=one.items.partition,
+            count=one.items.count,
+            offset=one.items.last.offset,
+            served=one.items.last.served_offset,
+            offsets_partition=one.items.log.partition,
             cause=one.attribution.cause,
             election=election_of(one.attribution),
         )
-        for one in blamed
+        for one in blamed_of(blamed, LostCommits)
         if one.attribution.cause is not None
-        for of in [TopicPartition.parse(one.what.of)]
     ]
 
 
-def blamed_of(anomalies: Sequence[AnyAnomaly]) -> list[Blamed]:
+def listed(blamed: Sequence[AnyAnomaly]) -> list[Blamed]:
     """Group anomalies of any kind by place, cause and election; those without a known cause, too."""
     groups: dict[tuple[object, ...], list[Blamed]] = {}
-    for one in map(_blamed, anomalies):
+    for one in map(_listed, blamed):
         key = (one.kind, one.topic, one.partition, one.group, one.committed, one.cause, one.election, one.why)
         groups.setdefault(key, []).append(one)
     return [
@@ -171,18 +187,15 @@ def blamed_of(anomalies: Sequence[AnyAnomaly]) -> list[Blamed]:
     ]
 
 
-def _blamed(one: AnyAnomaly) -> Blamed:
-    what = one.what
-    at, group = TopicPartition(one.topic, one.partition), None
-    if isinstance(what, LostCommit | RepeatedInput):
-        at, group = TopicPartition.parse(what.of), what.group
-    first, last = what.span
+def _listed(one: AnyAnomaly) -> Blamed:
+    items = one.items
+    first, last = items.span
     return Blamed(
-        kind=what.kind,
-        topic=at.topic,
-        partition=at.partition,
-        group=group,
-        count=one.count,
+        kind=items.kind,
+        topic=items.topic,
+        partition=items.partition,
+        group=items.group if isinstance(items, LostCommits | WrongCopies) else None,
+        count=items.count,
         first=first,
         last=last,
         committed=one.committed,
@@ -192,19 +205,23 @@ def _blamed(one: AnyAnomaly) -> Blamed:
     )
 
 
-def reasons_of(anomalies: Sequence[AnyAnomaly]) -> list[str]:
+_TOLD_IN_ORDER = (LostRange, VanishedRange, HwRegression, LostCommits, WrongCopies)
+
+
+def reasons_of(blamed: Sequence[AnyAnomaly]) -> list[str]:
     """Say each different cause in a sentence, kind by kind, with the partitions, the records and the elections.
 
     Unexplained anomalies are left out: the reasons for the outcome already name them.
     """
     told: dict[str, list[AnyAnomaly]] = {}
-    for one in anomalies:
-        if one.attribution.cause != "unexplained":
-            told.setdefault(one.what.kind, []).append(one)
+    for sort in _TOLD_IN_ORDER:
+        for one in blamed:
+            if isinstance(one.items, sort) and one.attribution.cause != "unexplained":
+                told.setdefault(one.items.kind, []).append(one)
     sentences = []
-    for kind, blamed in told.items():
-        for alike in group_alike(blamed):
-            attribution, count = alike[0].attribution, sum(one.count for one in alike)
+    for kind, of_kind in told.items():
+        for alike in group_alike(of_kind):
+            attribution, count = alike[0].attribution, sum(one.items.count for one in alike)
             reason = f"{attribution.cause or 'cause not known'}: {attribution.why}{elections_in_brackets(alike)}"
             sentences.append(f"{places_of(alike)}, {ANOMALIES[kind].count(count)}, {reason}")
     return sentences[:_TOLD_MAX] + ([f"and {len(sentences) - _TOLD_MAX} more"] if len(sentences) > _TOLD_MAX else [])

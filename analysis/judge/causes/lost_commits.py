@@ -17,20 +17,18 @@ Kafka if no other broker ever led the partition. Else a deposed leader may have 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from analysis.causes.from_record import EvidentRecord
 from analysis.judge.causes.attribution import attribute, gravest, unknown
-from analysis.judge.history.attributed import AttributedAnomaly, LostCommit
+from analysis.judge.history.attributed import AttributedAnomaly
 from analysis.judge.history.evidence import Attribution, LostOffset
 from analysis.judge.history.offset_marks import Mark, OffsetBounds, bounds_of, marks_of
+from analysis.reconcile.model import CommitItem, LostCommits
 from analysis.record.elections import elections_of
 from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
-
-if TYPE_CHECKING:
-    from analysis.reconcile.model import CommitItem, LostCommits, Reconciliation
 
 _UNSETTLED = unknown(
     "the coordinator was new, and its HW had not reached the start of its leader epoch "
@@ -38,41 +36,18 @@ _UNSETTLED = unknown(
 )
 
 
-def attributed_commits(evident: EvidentRecord, reconciliation: Reconciliation) -> list[AttributedAnomaly[LostCommit]]:
-    """Return the lost and fallen commits with their causes.
-
-    `topic` and `partition` are those of the coordinator; `what` says of which group and partition the
-    commit was.
-    """
+def attributed_commits(
+    evident: EvidentRecord, commits: Iterable[LostCommits]
+) -> Iterator[AttributedAnomaly[LostCommits]]:
+    """Yield the lost and fallen commits with their causes."""
     marks: dict[int, list[Mark]] = {}
-    found = []
-    for one in reconciliation.commits:
-        partition = one.first.offsets_partition
+    for one in commits:
+        partition = one.log.partition
         if partition not in marks:
             marks[partition] = marks_of(evident.record, OFFSETS_TOPIC, partition)
-        found.append(
-            AttributedAnomaly(
-                topic=OFFSETS_TOPIC,
-                partition=partition,
-                what=LostCommit(
-                    kind=one.kind,
-                    group=one.group,
-                    of=f"{one.topic}-{one.partition}",
-                    offset=one.last.offset,
-                    served=one.last.served_offset,
-                    settled=one.settled,
-                ),
-                count=one.count,
-                committed=True,
-                attribution=_gravest_attribution(evident, one, marks[partition]) if one.settled else _UNSETTLED,
-            )
-        )
-    return found
-
-
-def _gravest_attribution(evident: EvidentRecord, lost: LostCommits, marks: list[Mark]) -> Attribution:
-    """Return the graver attribution of the first and the last item."""
-    return gravest([attribute_commit(evident, one, marks) for one in (lost.last, lost.first)])
+        # The graver one of the first and the last item.
+        found = [attribute_commit(evident, each, marks[partition]) for each in (one.last, one.first) if one.settled]
+        yield AttributedAnomaly(items=one, committed=True, attribution=gravest(found) if found else _UNSETTLED)
 
 
 def attribute_commit(evident: EvidentRecord, commit: CommitItem, marks: list[Mark]) -> Attribution:

@@ -23,6 +23,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from itertools import accumulate, pairwise
 
+import msgspec
+
 from analysis.causes.from_record import EvidentRecord
 from analysis.judge.causes.attribution import unknown
 from analysis.judge.causes.copier_history import (
@@ -37,7 +39,7 @@ from analysis.judge.causes.copier_history import (
     transactions_of,
 )
 from analysis.judge.causes.lost_commits import attribute_commit
-from analysis.judge.history.attributed import AttributedAnomaly, RepeatedInput
+from analysis.judge.history.attributed import AttributedAnomaly
 from analysis.judge.history.evidence import Attribution
 from analysis.judge.history.offset_marks import Mark, marks_of
 from analysis.reconcile.model import CommitItem, WrongCopies
@@ -47,10 +49,10 @@ from ebbtide.scenario.internal_topics import OFFSETS_PARTITION, OFFSETS_TOPIC
 
 def attributed_repeats(
     evident: EvidentRecord, copies: Collection[WrongCopies], groups: Collection[str]
-) -> list[AttributedAnomaly[RepeatedInput]]:
+) -> list[AttributedAnomaly[WrongCopies]]:
     """Return the inputs that copiers of these groups copied again, by partition and what explains that.
 
-    `what` says of which group and partition they are. Raises `UsageError` when a table is damaged.
+    Raises `UsageError` when a table is damaged.
     """
     repeated = [one for one in copies if one.kind == COPIED_TWICE and one.group in groups]
     if not repeated:
@@ -74,7 +76,7 @@ class _Explaining:
         self._known: dict[tuple[TxnKey, int], Attribution] = {}
         self._overtaking: dict[int, _Overtaking] = {}
 
-    def attributed(self) -> list[AttributedAnomaly[RepeatedInput]]:
+    def attributed(self) -> list[AttributedAnomaly[WrongCopies]]:
         """Return the inputs, grouped by their explanation."""
         found: Counter[Attribution] = Counter()
         for copies in self._repeated_copies():
@@ -82,16 +84,7 @@ class _Explaining:
             found[min(reasons, key=lambda one: one.cause is not None)] += 1
         return [
             AttributedAnomaly(
-                topic=OFFSETS_TOPIC,
-                partition=OFFSETS_PARTITION,
-                what=RepeatedInput(
-                    kind=COPIED_TWICE,
-                    group=self._repeated.group,
-                    of=f"{self._repeated.topic}-{self._repeated.partition}",
-                ),
-                count=count,
-                committed=True,
-                attribution=attribution,
+                items=msgspec.structs.replace(self._repeated, count=count), committed=True, attribution=attribution
             )
             for attribution, count in found.items()
         ]

@@ -17,42 +17,18 @@ belongs to a transaction that is not known to be committed.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from analysis.causes.evidence import NEVER
 from analysis.causes.from_record import EvidentRecord
 from analysis.causes.ranges import offset_cuts
 from analysis.judge.causes.attribution import attribute, gravest, unknown
 from analysis.judge.causes.lost_offsets import lowest_between
-from analysis.judge.history.attributed import AttributedAnomaly, VanishedPart
 from analysis.judge.history.evidence import Attribution, LostOffset
+from analysis.reconcile.model import VanishedRange
 from ebbtide.rules.table import VANISHED
 
-if TYPE_CHECKING:
-    from analysis.reconcile.model import Reconciliation, VanishedRange
 
-
-def attributed_vanishings(
-    evident: EvidentRecord, reconciliation: Reconciliation
-) -> list[AttributedAnomaly[VanishedPart]]:
-    """Return the vanished and diverged records with their causes.
-
-    `committed` is false where only the place of the record vanished, not the record.
-    """
-    return [
-        AttributedAnomaly(
-            topic=one.topic,
-            partition=one.partition,
-            what=VanishedPart(kind=one.kind, first_offset=one.first_offset, last_offset=one.last_offset),
-            count=one.count,
-            committed=one.committed,
-            attribution=_attribute_range(evident, one),
-        )
-        for one in reconciliation.vanished
-    ]
-
-
-def _attribute_range(evident: EvidentRecord, vanished: VanishedRange) -> Attribution:
+def attribute_vanished(evident: EvidentRecord, vanished: VanishedRange) -> Attribution:
     """Return the gravest attribution that any item of the range has.
 
     Between two cuts all items have the same attribution. Where anomalies/ does not say in which

@@ -3,107 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
 from analysis.judge.history.evidence import Attribution
+from analysis.reconcile.model import G, ItemGroup
 from ebbtide.record.verdict import LossEvent, RecordedElection
-from ebbtide.rules.table import HW_REGRESSION, LOST
 
 _PLACES_MAX = 4
 """So many partitions, or ranges of them, are named in a sentence."""
 
-
-class BlamedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What an anomaly is, by its kind: the fields are evidence of clauses."""
-
-    SPAN: ClassVar[tuple[str, ...]] = ("first_offset", "last_offset")
-
-    @property
-    def span(self) -> tuple[int | None, int | None]:
-        """The lowest and the highest offset; of a HW that went back, what it went back to and from."""
-        numbers = [getattr(self, name) for name in self.SPAN] or [None]
-        return numbers[0], numbers[-1]
+Items = TypeVar("Items", bound=ItemGroup, covariant=True)
 
 
-class LostRecords(BlamedPart, frozen=True, kw_only=True):
-    """Lost records of one `acks` between two offsets."""
+class AttributedAnomaly(msgspec.Struct, Generic[Items], frozen=True, kw_only=True):
+    """Items of a group that have one attribution.
 
-    kind: ClassVar[str] = LOST
-    acks: int
-    first_offset: int
-    last_offset: int
-
-
-class VanishedPart(BlamedPart, frozen=True, kw_only=True):
-    """Vanished or diverged records between two offsets; `kind` is the anomaly's."""
-
-    kind: str
-    first_offset: int
-    last_offset: int
-
-
-class FallenHw(BlamedPart, frozen=True, kw_only=True):
-    """An HW that went back under a leader epoch."""
-
-    SPAN = ("to", "from_")
-    kind: ClassVar[str] = HW_REGRESSION
-    from_: int = msgspec.field(name="from")
-    to: int
-    leader_epoch: int
-
-
-class LostCommit(BlamedPart, frozen=True, kw_only=True):
-    """The commits of a `group` for partition `of`, the last of which was of `offset`, and what was `served` instead.
-
-    `kind` is the anomaly's; `settled` is as in the reconciliation.
-    """
-
-    SPAN = ("offset",)
-
-    kind: str
-    group: str
-    of: str
-    offset: int
-    served: int | None
-    settled: bool
-
-
-class RepeatedInput(BlamedPart, frozen=True, kw_only=True):
-    """Inputs from partition `of` that a `group` copied more than once."""
-
-    SPAN = ()
-
-    kind: str
-    group: str
-    of: str
-
-
-What = LostRecords | VanishedPart | FallenHw | LostCommit | RepeatedInput
-W = TypeVar("W", bound=What, covariant=True)
-
-
-class AttributedAnomaly(msgspec.Struct, Generic[W], frozen=True, kw_only=True):
-    """One part of an anomaly, with its attribution.
-
-    `what` says what it is, by its kind. `oldest_s` and `lost_by` of lost records are as in
+    `items` is the group, or the part of it. `oldest_s` and `lost_by` of lost records are as in
     `ebbtide.record.verdict.Loss`.
     """
 
-    topic: str
-    partition: int
-    what: W
-    count: int
+    items: Items
     committed: bool
     attribution: Attribution
     oldest_s: float | None = None
     lost_by: LossEvent | None = None
 
 
-AnyAnomaly = AttributedAnomaly[What]
+AnyAnomaly = AttributedAnomaly[ItemGroup]
 """One of whatever kind."""
 A = TypeVar("A", bound=AnyAnomaly)
+
+
+def blamed_of(blamed: Iterable[AnyAnomaly], sort: type[G]) -> list[AttributedAnomaly[G]]:
+    """Return the anomalies whose items are groups of one sort."""
+    return [cast("AttributedAnomaly[G]", one) for one in blamed if isinstance(one.items, sort)]
 
 
 def election_of(attribution: Attribution) -> RecordedElection | None:
@@ -126,7 +61,7 @@ def group_alike(blamed: Iterable[AnyAnomaly]) -> list[list[AnyAnomaly]]:
     elections: dict[tuple[str, int, str | None, str], list[Attribution]] = {}
     for one in blamed:
         attribution = one.attribution
-        known = elections.setdefault((one.topic, one.partition, attribution.cause, attribution.why), [])
+        known = elections.setdefault((*one.items.log, attribution.cause, attribution.why), [])
         if attribution not in known:
             known.append(attribution)
         groups.setdefault((attribution.cause, attribution.why, known.index(attribution)), []).append(one)
@@ -136,7 +71,7 @@ def group_alike(blamed: Iterable[AnyAnomaly]) -> list[list[AnyAnomaly]]:
 def places_of(alike: Sequence[AnyAnomaly]) -> str:
     """Return the partitions of a group: `t-0`, `t-0 and t-4`, or `t-0 to t-5 (6 partitions)`."""
     by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted({(one.topic, one.partition) for one in alike}):
+    for topic, partition in sorted({one.items.log for one in alike}):
         by_topic.setdefault(topic, []).append(partition)
     count = sum(map(len, by_topic.values()))
     named: list[str] = []

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.judge.history.attributed import AnyAnomaly, elections_in_brackets, group_alike, places_of
+from analysis.judge.history.attributed import AnyAnomaly, blamed_of, elections_in_brackets, group_alike, places_of
 from analysis.judge.outcome.prediction import Comparison
 from analysis.judge.rules.clause import CheckedClause
+from analysis.reconcile.model import HwRegression, ItemGroup, LostCommits, LostRange, VanishedRange
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest, reason_of_message
 from ebbtide.record.properties import hw_fell_without_cause, is_needed
@@ -29,6 +30,11 @@ from ebbtide.scenario.steps.waiting import WaitStep
 _SHOWN_MAX = 20
 _NAMES_BEFORE_REASON = 2
 """Up to this many clauses are named before the reason why they are unknown."""
+_FATES: tuple[tuple[type[ItemGroup], str, str], ...] = (
+    (VanishedRange, "read record", "vanished"),
+    (HwRegression, "HW", "went back"),
+    (LostCommits, "group commit", "lost"),
+)
 
 
 def unproven_reasons(
@@ -77,8 +83,8 @@ def _needed_clauses(
     prediction = comparison.prediction if comparison is not None else None
     fell = hw_fell_without_cause(
         next((one.found for one in checked if one.found.name == NO_HW_REGRESSION), None),
-        fallen={(one.topic, one.partition) for one in regressions},
-        explained={(one.topic, one.partition) for one in regressions if one.attribution.cause is not None},
+        fallen={one.items.log for one in regressions},
+        explained={one.items.log for one in regressions if one.attribution.cause is not None},
     )
     return (one for one in checked if is_needed(one.found.name, prediction, threw=one.threw, fell=fell))
 
@@ -86,10 +92,7 @@ def _needed_clauses(
 def decide(
     *,
     checked: Sequence[CheckedClause],
-    losses: Sequence[AnyAnomaly],
-    regressions: Sequence[AnyAnomaly],
-    vanished: Sequence[AnyAnomaly] = (),
-    commits: Sequence[AnyAnomaly] = (),
+    blamed: Sequence[AnyAnomaly],
     comparison: Comparison | None,
     no_scenario: str | None,
     faulty: Sequence[str],
@@ -107,11 +110,11 @@ def decide(
         for one in checked
         if one.found.status == "violated" and not one.clause.allowed
     ]
+    losses = blamed_of(blamed, LostRange)
     against += _unexplained_reasons([one for one in losses if one.committed], "committed record", "lost")
     against += _unexplained_reasons([one for one in losses if not one.committed], "record", "lost")
-    against += _unexplained_reasons(vanished, "read record", "vanished")
-    against += _unexplained_reasons(regressions, "HW", "went back")
-    against += _unexplained_reasons(commits, "group commit", "lost")
+    for sort, what, fate in _FATES:
+        against += _unexplained_reasons(blamed_of(blamed, sort), what, fate)
     if comparison is not None:
         against += comparison.broken
         if not faulty:
@@ -123,11 +126,10 @@ def decide(
         clauses = f": {plural(unknown, 'clause')} of the protocol cannot be checked" if unknown else ""
         return "inconclusive", [*faulty[:1], f"{NOTHING_SENT}{clauses}"]
     open_ = [*faulty]
-    open_ += _unknown_reasons(
-        [one for one in _needed_clauses(checked, comparison, regressions) if one.found.status == "unknown"]
-    )
+    needed = _needed_clauses(checked, comparison, blamed_of(blamed, HwRegression))
+    open_ += _unknown_reasons([one for one in needed if one.found.status == "unknown"])
     # For committed records their clause says it.
-    unattributed = sum(one.count for one in losses if not one.committed and one.attribution.cause is None)
+    unattributed = sum(one.items.count for one in losses if not one.committed and one.attribution.cause is None)
     if unattributed:
         many = "s were" if unattributed > 1 else " was"
         open_.append(f"why {unattributed:,} uncommitted record{many} lost is not known")
@@ -161,7 +163,7 @@ def _unexplained_reasons(blamed: Sequence[AnyAnomaly], what: str, fate: str) -> 
     found = group_alike(one for one in blamed if one.attribution.cause == "unexplained")
     told = []
     for alike in found[:_SHOWN_MAX]:
-        count = sum(one.count for one in alike)
+        count = sum(one.items.count for one in alike)
         many = "" if count == 1 or what == "HW" else "s"
         told.append(
             f"{count:,} {what}{many} of {places_of(alike)} {fate} against the protocol: "

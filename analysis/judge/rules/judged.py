@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from analysis.judge.history.answers import CompareAnswers, ComparedAnswers
-from analysis.judge.history.attributed import AnyAnomaly, AttributedAnomaly, W
+from analysis.judge.history.attributed import AnyAnomaly, AttributedAnomaly, blamed_of
 from analysis.judge.history.sent import CountCopies
 from analysis.judge.trace.of_run import trace_of
 from analysis.judge.trace.results import TimelineTrace
@@ -15,7 +15,7 @@ from analysis.record.record import Record
 from ebbtide.rules.table import HW_REGRESSION
 
 if TYPE_CHECKING:
-    from analysis.reconcile.model import Reconciliation
+    from analysis.reconcile.model import G, Reconciliation
 
 
 class Judged:
@@ -53,6 +53,6 @@ class Judged:
         """How many records the copiers of each group sent."""
         return self.record.seen(CountCopies)
 
-    def blamed_of(self, what: type[W]) -> list[AttributedAnomaly[W]]:
-        """Return the anomalies that are of one sort."""
-        return [cast("AttributedAnomaly[W]", one) for one in self.blamed if isinstance(one.what, what)]
+    def blamed_of(self, sort: type[G]) -> list[AttributedAnomaly[G]]:
+        """Return the anomalies whose items are groups of one sort."""
+        return blamed_of(self.blamed, sort)

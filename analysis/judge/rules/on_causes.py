@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from analysis.judge.history.attributed import AnyAnomaly
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.findings import Finding, finding
@@ -23,9 +21,8 @@ def finding_on_causes(blamed: Sequence[AnyAnomaly], *, exercised: int, kind_unkn
 def cause_row(one: AnyAnomaly) -> Row:
     """Return an anomaly as evidence, with the reason of its cause."""
     return {
-        "topic": one.topic,
-        "partition": one.partition,
-        **msgspec.to_builtins(one.what),
-        "count": one.count,
+        **one.items.log._asdict(),
+        **one.items.evidence,
+        "count": one.items.count,
         "why": one.attribution.why,
     }

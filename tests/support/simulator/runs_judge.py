@@ -16,13 +16,12 @@ import pyarrow.parquet as pq
 from analysis.causes.from_record import EvidentRecord
 from analysis.judge.causes.blame import attributed_losses, drop_causes_where_gaps
 from analysis.judge.unsure_times import without_unsure_causes
-from analysis.reconcile.model import LostRange, Reconciliation
+from analysis.reconcile.model import LostRange
 from analysis.record.record import Record
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.tables import ANOMALY_SCHEMA
-from ebbtide.record.verdict import Counts
 from simulator.compare import Answers, Judged
 from simulator.controller import TOPIC
 from simulator.history import LOST, Key, LostRecord, TrueHistory
@@ -49,6 +48,7 @@ def _answers(history: TrueHistory, folder: Path) -> Answers:
     for (partition, acks, committed, era), group in groups.items():
         group.sort(key=lambda one: one.offset)
         lost_range = LostRange(
+            kind="lost",
             topic=TOPIC,
             partition=partition,
             acks=acks,
@@ -61,13 +61,12 @@ def _answers(history: TrueHistory, folder: Path) -> Answers:
             last_done_ns=max(one.done_ns for one in group),
             last_sent_ns=max(one.sent_ns for one in group),
         )
-        reconciliation = Reconciliation(counts=Counts(), groups=[lost_range])
-        blamed = drop_causes_where_gaps(attributed_losses(EvidentRecord(record), reconciliation), [])
+        blamed = drop_causes_where_gaps(attributed_losses(EvidentRecord(record), [lost_range]), [])
         for part in without_unsure_causes(blamed, record.clock_doubt):
             election = part.attribution.election
             named = None if election is None else election.after.metadata_offset
             for one in group:
-                if part.what.first_offset <= one.offset <= part.what.last_offset:
+                if part.items.first_offset <= one.offset <= part.items.last_offset:
                     found[one.key] = Judged(part.attribution.cause, named, part.attribution.is_allowed)
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.judge.history.attributed import AttributedAnomaly, RepeatedInput
+from analysis.judge.history.attributed import AttributedAnomaly
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
@@ -35,7 +35,7 @@ def _check(judged: Judged) -> Finding:
     rows, unknown = [_row(one) for one in wrong], list[Row]()
     lossy = why_lossy(judged.record)
     if lossy is not None:
-        whys = [(one, _why_unknown(one, judged.blamed_of(RepeatedInput), lossy)) for one in wrong]
+        whys = [(one, _why_unknown(one, judged.blamed_of(WrongCopies), lossy)) for one in wrong]
         rows, unknown = [], [_row(one) | {"why": why} for one, why in whys if why is not None]
     whys_unknown = {judged.unknown[kind] for kind in _KINDS if kind in judged.unknown}
     unknown += [{"why": why} for why in sorted(whys_unknown)]
@@ -44,12 +44,12 @@ def _check(judged: Judged) -> Finding:
     )
 
 
-def _why_unknown(one: WrongCopies, repeats: Sequence[AttributedAnomaly[RepeatedInput]], why_lossy: str) -> str | None:
+def _why_unknown(one: WrongCopies, repeats: Sequence[AttributedAnomaly[WrongCopies]], why_lossy: str) -> str | None:
     """Return why nobody knows whether the items are allowed; None: elections that lost offsets explain all of them."""
-    place = (one.group, f"{one.topic}-{one.partition}")
+    place = (one.group, one.topic, one.partition)
     repeats = repeats if one.kind == copied_twice.RULE.name else ()
-    mine = [repeat for repeat in repeats if (repeat.what.group, repeat.what.of) == place]
-    if sum(repeat.count for repeat in mine) != one.count:
+    mine = [repeat for repeat in repeats if (repeat.items.group, repeat.items.topic, repeat.items.partition) == place]
+    if sum(repeat.items.count for repeat in mine) != one.count:
         return why_lossy
     open_ = next((repeat.attribution.why for repeat in mine if repeat.attribution.cause is None), None)
     return None if open_ is None else f"{why_lossy}; {open_}"

@@ -6,19 +6,19 @@ exception needs an election of its coordinator's partition that the protocol per
 
 from __future__ import annotations
 
-from analysis.judge.history.attributed import LostCommit
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding
 from analysis.judge.rules.groups import commit_back, commit_lost
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.on_causes import finding_on_causes
+from analysis.reconcile.model import LostCommits
 from analysis.record.whole import OF_LOSSES
 
 _KINDS = (commit_lost.RULE.name, commit_back.RULE.name)
 
 
 def _check(judged: Judged) -> Finding:
-    settled = [one for one in judged.blamed_of(LostCommit) if one.what.settled]
+    settled = [one for one in judged.blamed_of(LostCommits) if one.items.settled]
     whys = {judged.unknown[kind] for kind in _KINDS if kind in judged.unknown}
     if judged.found.unchecked_commits is not None:
         whys.add(judged.found.unchecked_commits)

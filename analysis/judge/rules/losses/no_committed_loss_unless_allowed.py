@@ -7,21 +7,21 @@ unknown without a final read, or where evidence is missing to attribute a loss. 
 
 from __future__ import annotations
 
-from analysis.judge.history.attributed import LostRecords, VanishedPart
 from analysis.judge.history.sent import CountAckedSends
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.losses import lost
 from analysis.judge.rules.on_causes import finding_on_causes
+from analysis.reconcile.model import LostRange, VanishedRange
 from analysis.record.whole import OF_LOSSES
 
 
 def _check(judged: Judged) -> Finding:
-    committed = [one for one in judged.blamed_of(LostRecords) if one.committed]
+    committed = [one for one in judged.blamed_of(LostRange) if one.committed]
     unknown = judged.unknown.get(lost.RULE.name)
     acked = judged.found.counts.acked - judged.record.seen(CountAckedSends).by_acks.get(0, 0)
-    return finding_on_causes([*committed, *judged.blamed_of(VanishedPart)], exercised=acked, kind_unknown=unknown)
+    return finding_on_causes([*committed, *judged.blamed_of(VanishedRange)], exercised=acked, kind_unknown=unknown)
 
 
 RULE = Clause(

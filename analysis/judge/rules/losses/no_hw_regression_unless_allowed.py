@@ -6,19 +6,19 @@ shutdowns".
 
 from __future__ import annotations
 
-from analysis.judge.history.attributed import FallenHw
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.losses import hw_regression
 from analysis.judge.rules.on_causes import finding_on_causes
+from analysis.reconcile.model import HwRegression
 from analysis.record.whole import OF_LOSSES
 
 
 def _check(judged: Judged) -> Finding:
     unknown = judged.unknown.get(hw_regression.RULE.name)
     return finding_on_causes(
-        judged.blamed_of(FallenHw), exercised=int(judged.record.has("watermarks")), kind_unknown=unknown
+        judged.blamed_of(HwRegression), exercised=int(judged.record.has("watermarks")), kind_unknown=unknown
     )
 
 

@@ -12,12 +12,13 @@ unknown. Before metadata.version 3.5-IV1 the clause is not in force.
 
 from __future__ import annotations
 
-from analysis.judge.history.attributed import AnyAnomaly, LostRecords, VanishedPart
+from analysis.judge.history.attributed import AnyAnomaly
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, state_row, unknown_finding
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.on_causes import cause_row
+from analysis.reconcile.model import LostRange, VanishedRange
 from analysis.record.whole import OF_LOSSES
 
 
@@ -26,7 +27,7 @@ def _check(judged: Judged) -> Finding:
     if "brokers" in timeline.missing:
         return unknown_finding("brokers.parquet is missing")
     # These show a stale join: the broker lacked a record that the leader had when it joined the ISR.
-    lost: list[AnyAnomaly] = [*judged.blamed_of(LostRecords), *judged.blamed_of(VanishedPart)]
+    lost: list[AnyAnomaly] = [*judged.blamed_of(LostRange), *judged.blamed_of(VanishedRange)]
     stale_joins = [cause_row(one) for one in lost if one.attribution.breaks_kip_903]
     fresh = 0
     undecided: list[Row] = []

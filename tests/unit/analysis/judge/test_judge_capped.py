@@ -220,7 +220,8 @@ def many_of_all(record: Path) -> Story:
         story.lose(10 * number, 10 * number, acked_s=5)
         story.regress(1_000 - number, 10, epochs=(0, 0), at_s=(6, 7))
     story.aborted_reads = [
-        AbortedReads(topic="t", partition=at, count=1, first={"offset": 0, "value": at}) for at in range(45)
+        AbortedReads(kind="aborted-read", topic="t", partition=at, count=1, first={"offset": 0, "value": at})
+        for at in range(45)
     ]
     return story
 

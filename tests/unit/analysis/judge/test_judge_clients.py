@@ -42,6 +42,7 @@ def duplicates_of(
     first = {"offset": 10, "value": 7, "places": places, "idempotent": idempotent}
     first |= {"standing": standing, "unreadable": unreadable} | ({} if stood is None else {"stood": stood})
     return Duplicates(
+        kind="duplicate",
         topic="t",
         partition=0,
         idempotent=idempotent,
@@ -81,7 +82,9 @@ def test_a_kind_that_is_unknown_leaves_its_clause_unknown(tmp_path: Path) -> Non
 def test_an_aborted_read_is_a_violation_by_itself(tmp_path: Path) -> None:
     story = healthy_story(tmp_path, transactional=True)
     first = {"offset": 10, "value": 7}
-    story.aborted_reads = [AbortedReads(topic="t", partition=at, count=45, first=first) for at in (0, 1)]
+    story.aborted_reads = [
+        AbortedReads(kind="aborted-read", topic="t", partition=at, count=45, first=first) for at in (0, 1)
+    ]
     verdict = story.judge()
     assert by_name(verdict)[ABORTED] == "violated"
     assert evidence(verdict, ABORTED)[0] == {"topic": "t", "partition": 0, "count": 45, "offset": 10, "value": 7}
@@ -92,7 +95,9 @@ def test_an_aborted_read_is_a_violation_by_itself(tmp_path: Path) -> None:
 def test_it_is_unknown_if_an_election_may_have_cost_the_marker(tmp_path: Path) -> None:
     story = healthy_story(tmp_path, transactional=True)
     story.state(19, leader=2, isr=[2], leader_recovery_state=1)
-    story.aborted_reads = [AbortedReads(topic="t", partition=0, count=45, first={"offset": 10, "value": 7})]
+    story.aborted_reads = [
+        AbortedReads(kind="aborted-read", topic="t", partition=0, count=45, first={"offset": 10, "value": 7})
+    ]
     verdict = story.judge()
     assert by_name(verdict)[ABORTED] == "unknown"
     assert "an election outside ISR and ELR may have cost a marker" in evidence(verdict, ABORTED)[0]["why"]

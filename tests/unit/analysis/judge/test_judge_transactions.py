@@ -27,7 +27,7 @@ def hanging_story(record: Path, kafka: str = "3.9.1", *, hangs: bool = True, tra
     story.change(producers=producers, final_transactions=FinalTransactions(states={"ebbtide-1": "CompleteCommit"}))
     if hangs:
         first = {"offset": 7, "value": 3, "last_stable": 7, "high_watermark": 9}
-        story.hanging = [HangingTransaction(topic="t", partition=0, count=1, first=first)]
+        story.hanging = [HangingTransaction(kind="hanging-transaction", topic="t", partition=0, count=1, first=first)]
         story.anomalies.append(AnomalyCount(kind="hanging-transaction", topic="t", partition=0, count=1))
     return story
 

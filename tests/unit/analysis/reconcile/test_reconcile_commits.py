@@ -11,7 +11,7 @@ from reconcile_cases import Case, Expected, items_of, reconcile_cases
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile
-from analysis.reconcile.model import Reconciliation
+from analysis.reconcile.model import LostCommits, Reconciliation
 
 pytestmark = pytest.mark.spark
 
@@ -118,8 +118,8 @@ def test_a_case_has_exactly_these_items(found: Reconciliation, number: int) -> N
 
 def test_the_judge_gets_every_lost_commit_with_its_times(found: Reconciliation) -> None:
     counted = sum(one.count for one in found.anomalies if one.kind in KINDS)
-    assert sum(one.count for one in found.commits) == counted > 0
-    first = next(one for one in found.commits if one.topic == "case-0")
+    assert sum(one.count for one in found.groups_of(LostCommits)) == counted > 0
+    first = next(one for one in found.groups_of(LostCommits) if one.topic == "case-0")
     assert (first.kind, first.group, first.first) == ("commit-lost", "g", first.last)
     assert (first.first.commit, first.first.offset, first.first.served_offset, first.first.broker) == (2, 20, None, 1)
     assert first.first.sent_ns < first.first.at_ns < first.first.asked_ns
@@ -131,7 +131,11 @@ def test_the_judge_gets_every_lost_commit_with_its_times(found: Reconciliation) 
 
 def test_a_commit_that_went_back_is_settled_only_if_both_answers_are(found: Reconciliation) -> None:
     settled = {
-        name: {one.settled for one in found.commits if (one.topic, one.kind) == (f"case-{number}", "commit-back")}
+        name: {
+            one.settled
+            for one in found.groups_of(LostCommits)
+            if (one.topic, one.kind) == (f"case-{number}", "commit-back")
+        }
         for number, name in enumerate(CASES)
     }
     assert settled["what was served and is served no more went back"] == {True}

@@ -16,7 +16,7 @@ from records import RecordBuilder, as_record
 
 from analysis.items import on_spark, reconcile
 from analysis.reconcile.crowds import LISTED
-from analysis.reconcile.model import Reconciliation
+from analysis.reconcile.model import LostRange, Reconciliation
 from analysis.rows import summing
 from ebbtide.record.tables import TABLES
 
@@ -78,7 +78,7 @@ def test_a_value_at_300_places_and_300_values_at_an_offset_are_judged_as_the_rul
     lost = {value: detail for (kind, value), detail in details.items() if kind == "lost"}
     committed = {value for value, detail in lost.items() if detail["committed"]}
     assert committed == committed_lost(builder.tables, builder.manifest())
-    assert sum(one.count for one in found.lost if one.committed) == len(committed)
+    assert sum(one.count for one in found.groups_of(LostRange) if one.committed) == len(committed)
     unread = {detail["passed_by_hw"] for detail in lost.values() if not detail["read_by_consumer"]}
     assert unread == {False, True}, "either comes about"
     of_values = details["inconsistent-offset", None]

@@ -18,6 +18,7 @@ from records import RecordBuilder, as_record
 from analysis.items import reconcile_all
 from analysis.judge.rules.registry import ANOMALIES
 from analysis.reconcile import crowds
+from analysis.reconcile.model import HwRegression, LostRange
 from analysis.record import row_batches
 from analysis.rows import summing
 from ebbtide.record.tables import TABLES
@@ -59,8 +60,10 @@ def test_spark_and_plain_python_agree(
         assert groups_of(reconciliation) == groups(stored, builder.tables, builder.manifest())
         judged_by |= {key[3:] for key in groups_of(reconciliation) if key[0] == "duplicate"}
         assert sum(one.count for one in reconciliation.anomalies) == len(stored)
-        assert not unnamed_drops(pq.read_table(record / "anomalies").to_pylist(), reconciliation.regressions)
-        committed = [one for one in reconciliation.lost if one.committed]
+        assert not unnamed_drops(
+            pq.read_table(record / "anomalies").to_pylist(), reconciliation.groups_of(HwRegression)
+        )
+        committed = [one for one in reconciliation.groups_of(LostRange) if one.committed]
         assert sum(one.count for one in committed) == len(committed_lost(builder.tables, builder.manifest()))
         assert gone_back_of(reconciliation) == commits_gone_back(builder.tables, builder.manifest())
         gone_back |= {settled for *_, settled in gone_back_of(reconciliation)}
@@ -93,5 +96,5 @@ def test_hw_regressions_agree_over_many_epochs_and_overlapping_questions(spark: 
     rows = pq.read_table(record / "anomalies").to_pylist()
     found = sorted((_item(row) for row in rows), key=repr)
     assert len(found) > 100
-    assert not unnamed_drops(rows, reconciliation.regressions)
+    assert not unnamed_drops(rows, reconciliation.groups_of(HwRegression))
     assert found == anomalies(builder.tables, builder.manifest())

@@ -109,7 +109,8 @@ def lost_ranges(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     }
     for number, (topic, build) in enumerate(tell.items()):
         build(builder.on(topic, base=number * 100))
-    found = reconcile(spark, as_record(builder.write(tmp_path_factory.mktemp("lost") / "run"), builder.manifest())).lost
+    record = as_record(builder.write(tmp_path_factory.mktemp("lost") / "run"), builder.manifest())
+    found = reconcile(spark, record).groups_of(LostRange)
     return {topic: [one for one in found if one.topic == topic] for topic in tell}
 
 
@@ -152,7 +153,7 @@ def test_where_a_marker_may_stand_that_nobody_returns_no_hw_tells_of_the_record_
         builder.on(topic, base=number * 100).led_by(1, epoch=0).acked(1, at=5, acks=1).served(9)
         build(builder)
     found = reconcile_built(spark, builder, tmp_path)
-    assert {one.topic: one.committed for one in found.lost} == {
+    assert {one.topic: one.committed for one in found.groups_of(LostRange)} == {
         "a gap": False,
         "a marker in the last leader's log": True,
         "an empty end": True,
@@ -212,7 +213,7 @@ def test_a_vanished_value_is_passed_to_the_judge_unless_it_is_lost_anyway(spark:
     builder = RecordBuilder()
     for number, (topic, build) in enumerate(tell.items()):
         build(builder.on(topic, base=number * 100))
-    found = reconcile_built(spark, builder, tmp_path).vanished
+    found = reconcile_built(spark, builder, tmp_path).groups_of(VanishedRange)
 
     def of(topic: str) -> list[tuple[int | None, bool, int, int, int]]:
         ranges = [one for one in found if one.topic == topic]
@@ -258,8 +259,9 @@ def test_a_drop_of_the_hw_is_one_regression_however_many_observations_show_it(
     builder.served(65, epoch=4, broker=2, asked_ns=5050, at_ns=5060)
     found = reconcile_built(spark, builder, tmp_path)
     assert sum(one.count for one in found.anomalies) == 5
-    assert found.regressions == [
+    assert found.groups_of(HwRegression) == [
         HwRegression(
+            kind="hw-regression",
             topic="t",
             partition=0,
             count=3,
@@ -272,6 +274,7 @@ def test_a_drop_of_the_hw_is_one_regression_however_many_observations_show_it(
             earlier_leader_epoch=0,
         ),
         HwRegression(
+            kind="hw-regression",
             topic="t",
             partition=0,
             from_=75,
@@ -317,11 +320,11 @@ def test_every_observation_that_is_too_low_lies_in_a_drop_that_is_named(spark: S
             builder.on(topic).served(high_watermark, epoch=epoch, asked_ns=asked_ns, at_ns=at_ns)
     found = reconcile_built(spark, builder, tmp_path)
     named = {
-        topic: [(one.from_, one.to, one.leader_epoch) for one in found.regressions if one.topic == topic]
+        topic: [(one.from_, one.to, one.leader_epoch) for one in found.groups_of(HwRegression) if one.topic == topic]
         for topic in DROPS
     }
     assert named == {topic: drops for topic, (_, drops) in DROPS.items()}
-    assert not unnamed_drops(pq.read_table(tmp_path / "run" / "anomalies").to_pylist(), found.regressions)
+    assert not unnamed_drops(pq.read_table(tmp_path / "run" / "anomalies").to_pylist(), found.groups_of(HwRegression))
 
 
 def test_examples_are_the_smallest_and_all_items_are_stored(spark: SparkSession, tmp_path: Path) -> None:

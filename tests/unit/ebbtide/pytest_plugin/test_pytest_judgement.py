@@ -78,7 +78,7 @@ def chaos_run(
         acked=acked,
     )
     comparison = compare(load(folder / "scenario.toml"), read_manifest(RecordFolder(folder)), seen)
-    outcome, why = decide(checked=[], losses=[], regressions=[], comparison=comparison, no_scenario=None, faulty=[])
+    outcome, why = decide(checked=[], blamed=[], comparison=comparison, no_scenario=None, faulty=[])
     verdict = msgspec.structs.replace(run.verdict, outcome=outcome, why=why, losses=losses, regressions=falls)
     return replace(run, verdict=verdict)
 

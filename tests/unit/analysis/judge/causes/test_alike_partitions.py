@@ -7,12 +7,12 @@ import pytest
 from analysis.judge.causes.blame import reasons_of
 from analysis.judge.history.attributed import (
     AttributedAnomaly,
-    LostRecords,
     elections_in_brackets,
     group_alike,
     places_of,
 )
 from analysis.judge.history.evidence import Attribution
+from analysis.reconcile.model import LostRange
 from analysis.record.elections import ElectionEvent
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Cause
@@ -48,13 +48,21 @@ def loss(
     why: str = WHY,
     topic: str = "t",
     cause: Cause | None = "last-replica-standing",
-) -> AttributedAnomaly[LostRecords]:
+) -> AttributedAnomaly[LostRange]:
     election = ElectionEvent(before=state(partition, 1, 1), after=state(partition, leader, epoch), road="isr")
     return AttributedAnomaly(
-        topic=topic,
-        partition=partition,
-        what=LostRecords(acks=-1, first_offset=0, last_offset=99),
-        count=100,
+        items=LostRange(
+            kind="lost",
+            topic=topic,
+            partition=partition,
+            acks=-1,
+            committed=True,
+            first_offset=0,
+            last_offset=99,
+            count=100,
+            first_done_ns=0,
+            last_done_ns=0,
+        ),
         committed=True,
         attribution=Attribution(cause=cause, election=election, why=why),
     )

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import pytest
 from clause_cases import judged
 
-from analysis.judge.history.attributed import AttributedAnomaly, RepeatedInput
+from analysis.judge.history.attributed import AttributedAnomaly
 from analysis.judge.history.evidence import Attribution
 from analysis.judge.rules.findings import Finding
 from analysis.judge.rules.groups import exactly_once_copies
@@ -29,7 +30,7 @@ def check(
     offsets: Mapping[str, CopiedOffsets] | None = None,
     sent: Mapping[str, int] | None = None,
     why_lossy: str | None = None,
-    repeats: Sequence[AttributedAnomaly[RepeatedInput]] = (),
+    repeats: Sequence[AttributedAnomaly[WrongCopies]] = (),
     unknown_kinds: Mapping[str, str] | None = None,
 ) -> Finding:
     given = judged(
@@ -86,12 +87,9 @@ def test_a_log_that_lost_records_excuses_what_went_wrong_and_not_what_did_not() 
 
 def repeat(
     count: int, cause: Cause | None = "last-replica-standing", group: str = "copiers"
-) -> AttributedAnomaly[RepeatedInput]:
+) -> AttributedAnomaly[WrongCopies]:
     return AttributedAnomaly(
-        topic="__consumer_offsets",
-        partition=0,
-        what=RepeatedInput(kind="copied-twice", group=group, of="in-0"),
-        count=count,
+        items=msgspec.structs.replace(TWICE, group=group, count=count),
         committed=True,
         attribution=Attribution(cause=cause, election=None, why="why"),
     )
@@ -109,7 +107,7 @@ def repeat(
     ],
 )
 def test_elections_that_lost_the_offsets_allow_the_inputs_that_they_explain_all_or_none(
-    repeats: list[AttributedAnomaly[RepeatedInput]], status: str
+    repeats: list[AttributedAnomaly[WrongCopies]], status: str
 ) -> None:
     assert check(TWICE, why_lossy="a log of the run lost records", repeats=repeats).status == status
 
