@@ -22,6 +22,7 @@ from ebbtide.errors import EbbtideError
 from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.rules.table import NO_COMMITTED_LOSS, NO_HW_REGRESSION, UNCLEAN_LEAVES
 from ebbtide.scenario.model import (
+    MAX_BROKERS,
     ClusterSpec,
     ConsumerSpec,
     LossExpectation,
@@ -31,7 +32,6 @@ from ebbtide.scenario.model import (
     TopicSpec,
 )
 from ebbtide.scenario.parse import parse
-from ebbtide.scenario.parts import MAX_BROKERS
 from ebbtide.scenario.steps.disk import WipeDiskStep
 from ebbtide.scenario.steps.process import RestartStep
 from ebbtide.scenario.steps.step import StepSpec

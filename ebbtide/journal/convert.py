@@ -41,11 +41,12 @@ from ebbtide.journal.frames import (
 )
 from ebbtide.journal.outcomes import UNRESOLVED
 from ebbtide.journal.spans import Spans
-from ebbtide.journal.topics import Columns, JournalTopics
+from ebbtide.journal.topics import Columns, with_own_names
 from ebbtide.record.clients import TxnOutcome, write_client_events
 from ebbtide.record.files import JOURNAL_DIR, new_file, own_folder
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.tables import COMMITS, COPIES, DESCRIBED, POLLS, SENDS, WATERMARKS
+from ebbtide.record.topic_lives import TopicLives
 from ebbtide.untrusted.values import decoding
 
 JOURNAL_SUFFIX = ".journal"
@@ -83,25 +84,20 @@ def convert_journals(record: RecordFolder) -> int:
     are not converted stay), `UsageError` when a journal is damaged, or one of the record's folders is a link.
     """
     folder = own_folder(record, JOURNAL_DIR)
-    topics = _topics_of(record)
-    torn_bytes = sum(_convert(record, path, topics) for path in sorted(folder.glob(f"*{JOURNAL_SUFFIX}")))
+    lives = TopicLives.of_record(record)
+    torn_bytes = sum(_convert(record, path, lives) for path in sorted(folder.glob(f"*{JOURNAL_SUFFIX}")))
     # The clients' configurations and counters remain: they are scratch files, and not part of the record.
     shutil.rmtree(folder, ignore_errors=True)
     return torn_bytes
 
 
-def _topics_of(record: RecordFolder) -> JournalTopics:
-    with decoding("the final read of the record", record.path, next=_AGAIN):
-        return JournalTopics.of_record(record)
-
-
-def _convert(record: RecordFolder, path: Path, topics: JournalTopics) -> int:
+def _convert(record: RecordFolder, path: Path, lives: TopicLives) -> int:
     """Convert one journal; returns how many bytes at its end are not a whole frame."""
     with decoding("a journal of the record", path, next=_AGAIN):
-        return _convert_whole(record, path, topics)
+        return _convert_whole(record, path, lives)
 
 
-def _convert_whole(record: RecordFolder, path: Path, topics: JournalTopics) -> int:
+def _convert_whole(record: RecordFolder, path: Path, lives: TopicLives) -> int:
     reader = JournalReader(path)
     table = reader.header.table if reader.header else _TABLE_OF_NAME.get(path.stem.split("-")[0], "")
     if table not in _SCHEMAS:
@@ -111,7 +107,7 @@ def _convert_whole(record: RecordFolder, path: Path, topics: JournalTopics) -> i
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with new_file(target) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-            for columns in _row_groups(topics.named(table, _rows_of(table, reader)), schema):
+            for columns in _row_groups(with_own_names(lives, table, _rows_of(table, reader)), schema):
                 writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP_ROWS)
         if table in ("sends", "polls"):
             # An empty file distinguishes a client without events from a record that has no events at all.

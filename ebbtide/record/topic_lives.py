@@ -7,9 +7,9 @@ name of a topic.
 
 - A row of the metadata log belongs to the topic of its offset.
 - A replica's log belongs to the topic whose id its `partition.metadata` has.
-- A record, and an answer of a broker, are known by time only. Between the request for the new topic and the moment at
-  which every running broker knew it, either topic may have got the record. Such a record is of `u` if the final read
-  has it. Otherwise its topic is not known, and its row has the name `u@?`.
+- An answer of a broker is known by time only. Between the request for the new topic and the moment at which every
+  running broker knew it, it may be of either topic. Its row then has the name `u@?`. No client of a scenario uses a
+  topic that is deleted.
 """
 
 from __future__ import annotations
@@ -97,17 +97,14 @@ class TopicLives:
             return topic
         return self.numbered(topic, ids.index(topic_id) + 1 if topic_id in ids else 0)
 
-    def at_time(self, topic: str, asked_ns: int, answered_ns: int | None, *, is_read: bool = False) -> str:
-        """Return the name of the topic to which a request went; `answered_ns` None: there was no answer.
-
-        `is_read`: the final read has the record of the request.
-        """
+    def at_time(self, topic: str, asked_ns: int, answered_ns: int | None) -> str:
+        """Return the name of the topic to which a request went; `answered_ns` None: there was no answer."""
         made = self.recreations(topic)
         first = sum(one.known_ns is not None and one.known_ns <= asked_ns for one in made)
         last = len(made) if answered_ns is None else sum(one.asked_ns <= answered_ns for one in made)
         if first >= last:
             return self.numbered(topic, last)
-        return topic if is_read and last == len(made) else unknown_of(topic)
+        return unknown_of(topic)
 
     def numbered(self, topic: str, number: int) -> str:
         """Return the name of a topic, the first of its name being number 0."""

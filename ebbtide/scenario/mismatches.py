@@ -31,7 +31,6 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import SHOWN, STEP_TYPES, keys_of
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
 from ebbtide.shown_text import HIDDEN, names_secret
-from ebbtide.struct_fields import struct_fields
 from ebbtide.suggestions import allowed_words, bracketed_suggestion, meant_name
 
 _KINDS_PAGE = "see docs/scenario-steps.md"
@@ -48,21 +47,6 @@ def mismatches(value: Any, kind: type, where: str = "", *, most: int | None = No
 def is_within(where: str, parent: str) -> bool:
     """Whether a place in a file is this one, or inside it."""
     return where == parent or where.startswith((parent + ".", parent + "["))
-
-
-def places_above(where: str) -> Iterator[str]:
-    """Yield a place in a file, and each place that it is in."""
-    yield where
-    for at, character in enumerate(where):
-        if character in ".[":
-            yield where[:at]
-
-
-@functools.cache
-def field_types(kind: Any) -> Mapping[str, object]:
-    """The keys of a table with their types; of a step, those of all kinds."""
-    kinds = STEP_TYPES.values() if kind is StepSpec else (kind,)
-    return {one.encode_name: one.type for each in kinds for one in struct_fields(cast(Any, each))}
 
 
 def meant_keys(value: Collection[str], known: Collection[str]) -> set[str]:

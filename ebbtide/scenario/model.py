@@ -43,6 +43,10 @@ FileSystem = Literal["ext4", "xfs"]
 Quorum = Literal["static", "dynamic"]
 """How the controllers know who votes: by a property of every node, or by records of the metadata log (KIP-853)."""
 
+MAX_BROKERS = 6
+"""As many as a small machine carries, at some 300 MB each, and enough for RF 6 with min ISR 4. The specification's
+explorer, which starts no process, takes one more."""
+
 NodeRole = Literal["broker", "controller"]
 NODE_ROLES: tuple[NodeRole, ...] = get_args(NodeRole)
 """No process has both: a cluster's controllers and brokers are apart."""
@@ -289,6 +293,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             if isinstance(step, AddPartitionsStep):
                 counts[step.topic] = max(step.count, counts.get(step.topic, 0))
         return counts
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The groups that consumers and copiers are members of."""
+        members = (*(one.group for one in self.consumers), *(one.group for one in self.producers))
+        return frozenset(group for group in members if group is not None)
 
     @property
     def other_releases(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.releases.known_releases import with_current_releases
@@ -13,12 +14,11 @@ from ebbtide.scenario.foreign_files import SCENARIO_FILE, foreign_file_error
 from ebbtide.scenario.line_numbers import LineFinder, add_lines
 from ebbtide.scenario.mismatches import mismatches
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.parts import Parts, read_parts
 from ebbtide.scenario.plain_values import from_plain
+from ebbtide.scenario.safety import validate_words
 from ebbtide.scenario.scenario_text import decode_scenario_text, read_scenario_text
 from ebbtide.scenario.shipped import show_example
 from ebbtide.scenario.steps.table import help_of_kind
-from ebbtide.scenario.triggers import tag_of
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.validate_effects import validate_effects
 from ebbtide.scenario.validate_predictions import validate_predictions
@@ -116,44 +116,41 @@ def scenario_from_decoded(
 ) -> Scenario:
     """Check the decoded content of a scenario file, as `parse` does; its errors have no lines. Raises `Problems`."""
     raw = with_current_releases(raw)
-    mismatched = mismatches(raw, Scenario, most=PROBLEMS_MAX)
-    if len(mismatched) == PROBLEMS_MAX:
-        raise Problems(file, [*mismatched, _more_than_shown()], next=next)
-    parts = read_parts(raw, mismatched)
-    problems = list(islice(_problems(parts, raw, mismatched, strict=strict, to_run=to_run), PROBLEMS_MAX))
+    problems = list(islice(_problems(raw, strict=strict, to_run=to_run), PROBLEMS_MAX))
     if len(problems) == PROBLEMS_MAX:
-        problems.append(_more_than_shown())
+        what = f"the file has {PROBLEMS_MAX} problems or more, of which these are the first"
+        problems.append(UsageError(what))
     else:
         told = {one.where for one in problems}
         problems += [one for one in validate_texts(raw) if one.where not in told]
     if problems:
-        raise Problems(file, problems, next=next or _help_of_step(parts, problems))
+        raise Problems(file, problems, next=next or _help_of_step(raw, problems))
     return from_plain(raw, Scenario)
 
 
-def _more_than_shown() -> UsageError:
-    return UsageError(f"the file has {PROBLEMS_MAX} problems or more, of which these are the first")
-
-
-def _problems(
-    parts: Parts, raw: dict[str, object], mismatched: Sequence[UsageError], *, strict: bool, to_run: bool
-) -> Iterator[EbbtideError]:
-    """Yield the problems of a file in the order of the checks."""
-    yield from mismatched
-    yield from validate(parts, to_run=strict or to_run)
+def _problems(raw: dict[str, object], *, strict: bool, to_run: bool) -> Iterator[EbbtideError]:
+    """Yield the problems of a file: where it does not fit the types, else words that are none, else what it means."""
+    found = mismatches(raw, Scenario, most=PROBLEMS_MAX)
+    if not found:
+        scenario = from_plain(raw, Scenario)
+        found = list(validate_words(scenario))
+    yield from found
+    if found:
+        return
+    yield from validate(scenario, to_run=strict or to_run)
     if strict:
-        yield from validate_usefulness(parts)
-        yield from validate_effects(parts, raw)
-        yield from validate_predictions(parts)
+        yield from validate_usefulness(scenario)
+        yield from validate_effects(scenario, raw)
+        yield from validate_predictions(scenario)
 
 
-def _help_of_step(parts: Parts, problems: Sequence[EbbtideError]) -> str | None:
+def _help_of_step(raw: Mapping[str, Any], problems: Sequence[EbbtideError]) -> str | None:
     """The help of the first wrong step's kind, or the list of kinds; None if something else is wrong too."""
     places = [re.match(r"steps\[(\d+)\]\.", str(getattr(one, "where", None))) for one in problems]
-    wrong = [(parts.steps or ())[int(one[1])] for one in places if one is not None]
+    wrong = [raw["steps"][int(one[1])] for one in places if one is not None]
     if not wrong or len(wrong) < len(problems):
         return None
-    return help_of_kind("" if wrong[0].type is None else tag_of(wrong[0].type))
+    return help_of_kind(str(wrong[0].get("step")))
 
 
 def requested_levels(scenario: Path) -> Mapping[str, int]:

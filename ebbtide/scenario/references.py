@@ -11,10 +11,10 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
-from ebbtide.scenario.model import NodeRole
-from ebbtide.scenario.parts import Parts, StepPart, TablePart
+from ebbtide.scenario.model import NodeRole, Scenario
 from ebbtide.scenario.roles import FIRST_CONTROLLER, ConfigResource, Role
 from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteTopicStep
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import PartitionName
 from ebbtide.suggestions import bracketed_suggestion
 
@@ -22,36 +22,32 @@ from ebbtide.suggestions import bracketed_suggestion
 class EarlierNames(msgspec.Struct, frozen=True):
     """What the steps before a step name: themselves, and partitions that they add.
 
-    The names are not `complete` if that of one could not be read. `partition_counts`: the most partitions that the
-    steps give each topic. `deleted_topics`: those that they delete and do not make again.
+    `partition_counts`: the most partitions that the steps give each topic. `deleted_topics`: those that they delete and
+    do not make again.
     """
 
     known: frozenset[str] = frozenset()
-    complete: bool = True
     partition_counts: Mapping[str, int] = {}
     deleted_topics: frozenset[str] = frozenset()
 
-    def with_step(self, step: StepPart) -> EarlierNames:
+    def with_step(self, step: StepSpec) -> EarlierNames:
         """These names and that of one step more."""
         known = self.known if step.name is None else self.known | {step.name}
-        counts, topic, count = self.partition_counts, step.get("topic"), step.get("count")
-        adds = step.may_be_a(AddPartitionsStep) and not step.has_value("expect_error")
-        if adds and topic is not None and count is not None:
-            counts = {**counts, topic: max(count, counts.get(topic, 0))}
-        return EarlierNames(known, self.complete and "name" not in step.unread, counts, self._deleted_after(step))
+        counts, deleted = self.partition_counts, self.deleted_topics
+        if getattr(step, "expect_error", None) is None:
+            match step:
+                case AddPartitionsStep(topic=topic, count=count):
+                    counts = {**counts, topic: max(count, counts.get(topic, 0))}
+                case CreateTopicStep(topic=topic):
+                    deleted -= {topic}
+                case DeleteTopicStep(topic=topic):
+                    deleted |= {topic}
+        return EarlierNames(known, counts, deleted)
 
-    def _deleted_after(self, step: StepPart) -> frozenset[str]:
-        topic = step.get("topic")
-        if topic is None or step.has_value("expect_error"):
-            return self.deleted_topics
-        if step.may_be_a(CreateTopicStep):
-            return self.deleted_topics - {topic}
-        return self.deleted_topics | {topic} if step.may_be_a(DeleteTopicStep) else self.deleted_topics
-
-    def partitions_of(self, parts: Parts, topic: str) -> int:
-        """How many partitions a topic has after these steps; 0 if its first number could not be read."""
-        spec = parts.topic(topic)
-        first: int = 0 if spec is None else spec.get("partitions", 0)
+    def partitions_of(self, scenario: Scenario, topic: str) -> int:
+        """How many partitions a topic has after these steps; 0 if there is no such topic."""
+        spec = scenario.topics.get(topic)
+        first = 0 if spec is None else spec.partitions
         return max(first, self.partition_counts.get(topic, 0)) if first else 0
 
 
@@ -65,10 +61,10 @@ def limit(where: str, got: float, low: float, high: float | None = None, *, why:
 
 
 def limit_field(
-    where: str, part: TablePart, name: str, low: float, high: float | None = None, *, why: str = ""
+    where: str, part: object, name: str, low: float, high: float | None = None, *, why: str = ""
 ) -> Iterator[UsageError]:
-    """A field out of its range; nothing of one that is unset, or could not be read."""
-    got = part.get(name)
+    """A field out of its range; nothing of one that is unset, or that the part does not have."""
+    got = getattr(part, name, None)
     if got is not None:
         yield from limit(f"{where}.{name}", got, low, high, why=why)
 
@@ -86,21 +82,29 @@ def put_at(where: str, check: Callable[[], object]) -> Iterator[UsageError]:
         yield UsageError(error.what, where=where, got=error.got, allowed=error.allowed)
 
 
-def validate_topic_exists(parts: Parts, name: str, where: str) -> Iterator[UsageError]:
+def validate_topic_exists(scenario: Scenario, name: str, where: str) -> Iterator[UsageError]:
     """A topic that the scenario does not have."""
-    if parts.topics and name not in parts.topics:
-        names = sorted(parts.topics)
+    if scenario.topics and name not in scenario.topics:
+        names = sorted(scenario.topics)
         yield UsageError(
             "unknown topic", where=where, got=repr(name), allowed=", ".join(names) + bracketed_suggestion(name, names)
         )
 
 
-def validate_partition(parts: Parts, partition: PartitionName, where: str, names: EarlierNames) -> Iterator[UsageError]:
+def validate_broker(role: Role, where: str, what: str) -> Iterator[UsageError]:
+    """A role of controllers where only a broker can be meant."""
+    if role.kind in ("controller", "controllers"):
+        yield UsageError(what, where=where, got=repr(role), allowed="a role of brokers")
+
+
+def validate_partition(
+    scenario: Scenario, partition: PartitionName, where: str, names: EarlierNames
+) -> Iterator[UsageError]:
     """A partition that no topic of the scenario has yet."""
-    if not parts.topics:
+    if not scenario.topics:
         return
     topic, number = partition.at
-    sizes = {name: names.partitions_of(parts, name) for name in parts.topics}
+    sizes = {name: names.partitions_of(scenario, name) for name in scenario.topics}
     if topic in sizes and sizes[topic] < 1:
         return
     if number >= sizes.get(topic, 0):
@@ -112,22 +116,23 @@ def validate_partition(parts: Parts, partition: PartitionName, where: str, names
         yield UsageError("unknown partition", where=where, got=repr(partition), allowed=allowed)
 
 
-def validate_role(parts: Parts, role: Role, where: str, names: EarlierNames, *, clients: bool) -> Iterator[UsageError]:
+def validate_role(
+    scenario: Scenario, role: Role, where: str, names: EarlierNames, *, clients: bool
+) -> Iterator[UsageError]:
     """Report a role whose partition, group, broker or step does not exist.
 
     `clients` says whether the role may mean clients. `names` are those of earlier steps.
     """
     if role.kind == "coordinator":
-        yield from _validate_coordinator(parts, str(role.argument), where)
+        yield from _validate_coordinator(scenario, str(role.argument), where)
     elif role.partition is not None:
-        yield from validate_partition(parts, role.partition, where, names)
+        yield from validate_partition(scenario, role.partition, where, names)
     elif role.broker is not None:
-        yield from _validate_node(role, role.broker, where, "broker", 1, parts.brokers)
+        yield from _validate_node(role, role.broker, where, "broker", 1, scenario.cluster.brokers)
     elif role.controller is not None:
-        if parts.cluster is not None and "controllers" not in parts.cluster.unread:
-            count = max(1, parts.cluster.get("controllers", 1))
-            yield from _validate_node(role, role.controller, where, "controller", FIRST_CONTROLLER, count)
-    elif role.kind == "step" and role.argument not in names.known and names.complete:
+        count = scenario.cluster.controllers
+        yield from _validate_node(role, role.controller, where, "controller", FIRST_CONTROLLER, count)
+    elif role.kind == "step" and role.argument not in names.known:
         allowed = ", ".join(sorted(names.known)) or "none: no earlier step has a name"
         yield UsageError("no earlier step of that name", where=where, got=repr(role.argument), allowed=allowed)
     elif role.kind == "clients" and not clients:
@@ -142,15 +147,13 @@ def _validate_node(role: Role, node: int, where: str, kind: NodeRole, first: int
         yield UsageError(f"no {kind} of this id", where=where, got=repr(role), allowed=allowed)
 
 
-def _validate_coordinator(parts: Parts, group: str, where: str) -> Iterator[UsageError]:
+def _validate_coordinator(scenario: Scenario, group: str, where: str) -> Iterator[UsageError]:
     """A group that no client of the scenario is in, or whose topic the scenario does not have."""
-    members = [*(parts.consumers or ()), *(parts.producers or ())]
-    groups = sorted({str(one.get("group")) for one in members if one is not None and one.get("group") is not None})
-    are_read = None not in members and all("group" not in one.unread for one in members if one is not None)
-    if group not in groups and parts.consumers is not None and parts.producers is not None and are_read:
+    groups = sorted(scenario.groups)
+    if group not in groups:
         allowed = ", ".join(groups) + bracketed_suggestion(group, groups) if groups else "none: no client has a group"
         yield UsageError("no group of that name", where=where, got=repr(group), allowed=allowed)
-    elif parts.topics and OFFSETS_TOPIC not in parts.topics:
+    elif scenario.topics and OFFSETS_TOPIC not in scenario.topics:
         yield without_offsets_topic(where, f"coordinator({group})")
 
 
@@ -164,15 +167,17 @@ def without_offsets_topic(where: str, got: str) -> UsageError:
     )
 
 
-def validate_resource(parts: Parts, resource: ConfigResource, where: str, names: EarlierNames) -> Iterator[UsageError]:
+def validate_resource(
+    scenario: Scenario, resource: ConfigResource, where: str, names: EarlierNames
+) -> Iterator[UsageError]:
     """Report a config resource of an unknown topic or role, or of a non-broker.
 
     The request for a controller's would have to go to a controller.
     """
     if resource.topic is not None:
-        yield from validate_topic_exists(parts, resource.topic, where)
+        yield from validate_topic_exists(scenario, resource.topic, where)
     if resource.role is not None:
-        yield from validate_role(parts, resource.role, where, names, clients=False)
+        yield from validate_role(scenario, resource.role, where, names, clients=False)
         if resource.role.kind in ("controller", "controllers"):
             yield UsageError(
                 "a config of a controller",

@@ -5,7 +5,7 @@ The question is whether a release can format storage with these levels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 from packaging.version import Version
@@ -61,21 +61,6 @@ def _feature_of_initials(name: str) -> str | None:
     short = name.lower().partition(".")[0].rstrip("0123456789")
     found = [one for one in FEATURES if "".join(word[0] for word in one.split(".")).startswith(short)]
     return found[0] if len(short) >= _INITIALS_MIN and len(found) == 1 else None
-
-
-def level_of_no_release(
-    releases: Sequence[str],
-    name: str,
-    level: int,
-    problem: UsageError,
-    *,
-    controller_properties: dict[str, str],
-    broker_properties: dict[str, str],
-) -> Iterator[UsageError]:
-    """Report `problem` where no release can come to this level with these properties."""
-    cluster = ClusterSpec(controller_properties=controller_properties, broker_properties=broker_properties)
-    if not any(has_level(release, name, level, cluster) for release in releases):
-        yield problem
 
 
 def has_level(kafka: str, name: str, level: int, cluster: ClusterSpec) -> bool:

@@ -12,16 +12,16 @@ every node that the role can mean:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.parts import StepPart
+from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.step import BaseStep, StepSpec, target_of
+from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import (
     CUT_KINDS,
     DISK_TROUBLES,
@@ -29,11 +29,9 @@ from ebbtide.scenario.steps.table import (
     KINDS,
     NEEDS_A_SOUND_VOLUME,
     NETWORK_FAULTS,
-    STEP_TYPES,
     TAKES_DOWN,
     StepKind,
 )
-from ebbtide.scenario.triggers import tag_of
 
 _NOT_BROKERS = ("controller", "controllers")
 _FIXED = ("broker", "controllers")
@@ -48,7 +46,7 @@ class _TargetKey(NamedTuple):
 
 
 _CLIENTS = _TargetKey("clients")
-_UNREAD = _TargetKey("unread")
+_ALL = _TargetKey("all")
 
 
 class _Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,97 +61,64 @@ class _Fault(msgspec.Struct, frozen=True, kw_only=True):
     spares_first: bool = False
 
 
-class _Standing(msgspec.Struct, frozen=True):
-    """The faults before a step: those certainly in force, and those that may be.
-
-    What a step does of which a part could not be read is not certain.
-    """
-
-    certain: tuple[_Fault, ...] = ()
-    possible: tuple[_Fault, ...] = ()
-
-    def after(
-        self, kind: type[BaseStep], who: _TargetKey | None, *, all_nodes: bool, spares_first: bool = False
-    ) -> _Standing:
-        """The faults after a step of this kind on `who`, or on `all_nodes`."""
-        word = tag_of(kind)
-
-        def stays(fault: _Fault) -> bool:
-            ends = ENDED_BY[fault.kind] == word and (all_nodes or who == fault.who)
-            # A process that ends is not paused any more.
-            return not ends and not (KINDS[fault.kind].pauses and kind.kind.takes_down and fault.who == who)
-
-        kept = tuple(filter(stays, self.certain))
-        if word in ENDED_BY and (who is not None or all_nodes):
-            whom = who or (_CLIENTS if word in NETWORK_FAULTS else _UNREAD)
-            kept = (*kept, _Fault(kind=word, who=whom, spares_first=spares_first))
-        return _Standing(kept, self.possible)
-
-    def after_one_of(self, kinds: Iterable[type[BaseStep]], who: _TargetKey | None) -> _Standing:
-        """The faults after a step of one of these kinds, which may have ended any fault that they end."""
-        words = {tag_of(kind): kind.kind for kind in kinds}
-
-        def stays(fault: _Fault) -> bool:
-            ends = ENDED_BY[fault.kind] in words
-            return not ends and not (KINDS[fault.kind].pauses and any(of.takes_down for of in words.values()))
-
-        begun = [word for word in words if word in ENDED_BY]
-        new = tuple(_Fault(kind=word, who=_CLIENTS if word in NETWORK_FAULTS else who or _UNREAD) for word in begun)
-        ended = tuple(fault for fault in self.certain if not stays(fault))
-        return _Standing(tuple(filter(stays, self.certain)), (*self.possible, *ended, *new))
+_Standing = tuple[_Fault, ...]
+"""The faults in force before a step."""
 
 
-def validate_order(steps: Sequence[StepPart], *, one_controller: bool) -> Iterator[UsageError]:
-    """Report the steps that the order of the schedule makes impossible.
+def _after(
+    standing: _Standing, step: StepSpec, who: _TargetKey | None, *, all_nodes: bool, spares_first: bool
+) -> _Standing:
+    """The faults after a step on `who`, or on `all_nodes`."""
 
-    `one_controller`: there is certainly no more than one, so that `controller` is the same node at each step.
-    """
-    for one in _walk(steps, one_controller=one_controller):
-        yield from _impossible(one.kind, one.target, one.who, one.standing, one.where, sure=one.is_sure)
+    def stays(fault: _Fault) -> bool:
+        ends = ENDED_BY[fault.kind] == step.step and (all_nodes or who == fault.who)
+        # A process that ends is not paused any more.
+        return not ends and not (KINDS[fault.kind].pauses and step.kind.takes_down and fault.who == who)
+
+    kept = tuple(filter(stays, standing))
+    if step.step in ENDED_BY and (who is not None or all_nodes):
+        whom = who or (_CLIENTS if step.step in NETWORK_FAULTS else _ALL)
+        kept = (*kept, _Fault(kind=step.step, who=whom, spares_first=spares_first))
+    return kept
 
 
-def validate_starts(steps: Sequence[StepPart], *, one_controller: bool) -> Iterator[UsageError]:
-    """Report starts of nodes that cannot write to a volume; `one_controller` as in `validate_order`.
+def validate_order(scenario: Scenario) -> Iterator[UsageError]:
+    """Report the steps that the order of the schedule makes impossible."""
+    for one in _walk(scenario):
+        yield from _impossible(one.step, one.who, one.standing, one.where)
+
+
+def validate_starts(scenario: Scenario) -> Iterator[UsageError]:
+    """Report starts of nodes that cannot write to a volume.
 
     A run ends with an error there. Its record has such a schedule, and can be judged as far as it goes.
     """
-    for one in _walk(steps, one_controller=one_controller):
-        yield from _start_without_writes(one.kind, one.target, one.who, one.standing, one.where, sure=one.is_sure)
+    for one in _walk(scenario):
+        yield from _start_without_writes(one.step, one.who, one.standing, one.where)
 
 
 class _PlacedStep(NamedTuple):
-    """A step of a known kind in the schedule, `who` it is on, and the faults before it.
+    """A step of the schedule, `who` it is on, and the faults before it."""
 
-    `is_sure`: its target, or that it has none, was read.
-    """
-
-    kind: type[BaseStep]
-    target: Role | None
+    step: StepSpec
     who: _TargetKey | None
     standing: _Standing
     where: str
-    is_sure: bool
 
 
-def _walk(steps: Sequence[StepPart], *, one_controller: bool) -> Iterator[_PlacedStep]:
-    fixed = (*_FIXED, "controller") if one_controller else _FIXED
-    standing = _Standing()
+def _walk(scenario: Scenario) -> Iterator[_PlacedStep]:
+    # Where there is one controller, `controller` is the same node at each step.
+    fixed = (*_FIXED, "controller") if scenario.cluster.controllers == 1 else _FIXED
+    standing: _Standing = ()
     named: dict[str, _TargetKey] = {}
-    for index, step in enumerate(steps):
-        role: Role | None = step.get("target")
+    for index, step in enumerate(scenario.steps):
+        role = target_of(step)
         who = _target_key(role, index, named, fixed)
-        unread = "target" in step.unread
-        if unread:
-            who = _TargetKey(_UNREAD.kind, f"of step {index}")
-        if step.type is not None:
-            yield _PlacedStep(step.type, role, who, standing, f"steps[{index}]", is_sure=not unread)
+        yield _PlacedStep(step, who, standing, f"steps[{index}]")
         if step.name is not None and who is not None:
             named[step.name] = who
-        if step.type is None or unread:
-            standing = standing.after_one_of(step.kinds, who)
-        else:
-            spares_first = "directory" in step.unread or step.get("directory") not in (None, 1)
-            standing = standing.after(step.type, who, all_nodes=role is None, spares_first=spares_first)
+        spares_first = getattr(step, "directory", None) not in (None, 1)
+        standing = _after(standing, step, who, all_nodes=role is None, spares_first=spares_first)
 
 
 class FaultNow(NamedTuple):
@@ -171,9 +136,8 @@ def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[FaultNow
         # Trouble with its volume may have ended a node, and need not have.
         faults = tuple(fault for fault in faults if fault.kind in TAKES_DOWN)
     who = None if node is None else _node(node)
-    kind = STEP_TYPES[step.step]
-    yield from _impossible(kind, target_of(step), who, _Standing(faults), "step")
-    yield from _start_without_writes(kind, target_of(step), who, _Standing(faults), "step", sure=True)
+    yield from _impossible(step, who, faults, "step")
+    yield from _start_without_writes(step, who, faults, "step")
 
 
 def _node(node: int) -> _TargetKey:
@@ -181,25 +145,17 @@ def _node(node: int) -> _TargetKey:
     return _TargetKey("broker", str(node))
 
 
-def _impossible(
-    kind: type[BaseStep],
-    target: Role | None,
-    who: _TargetKey | None,
-    standing: _Standing,
-    where: str,
-    *,
-    sure: bool = True,
-) -> Iterator[UsageError]:
-    """Report why a step of this kind on `who` is impossible; `sure`: its target, or that it has none, was read."""
-    word, of = tag_of(kind), kind.kind
+def _impossible(step: StepSpec, who: _TargetKey | None, standing: _Standing, where: str) -> Iterator[UsageError]:
+    """Report why a step on `who` is impossible."""
+    word, of, target = step.step, step.kind, target_of(step)
     healed = {fault for fault, ended_by in ENDED_BY.items() if ended_by == word}
     if of.starts:
         healed |= DISK_TROUBLES
-    candidates = [fault for fault in (*standing.certain, *standing.possible) if fault.kind in healed]
-    if of.nothing_to_end is not None and target is None and sure and not candidates:
+    candidates = [fault for fault in standing if fault.kind in healed]
+    if of.nothing_to_end is not None and target is None and not candidates:
         nothing, allowed = of.nothing_to_end
         yield UsageError(nothing, where=f"{where}.step", got=word, allowed=allowed)
-    elif healed and who is not None and sure and not any(_may_be(who, fault.who) for fault in candidates):
+    elif healed and who is not None and not any(_may_be(who, fault.who) for fault in candidates):
         after = ", ".join(sorted(healed))
         yield UsageError(
             f"nothing to {word}: no earlier step left this node so",
@@ -207,7 +163,7 @@ def _impossible(
             got=repr(target),
             allowed=f"a node after {after}",
         )
-    on_node = [KINDS[fault.kind] for fault in standing.certain if fault.who == who]
+    on_node = [KINDS[fault.kind] for fault in standing if fault.who == who]
     if of.needs_process and any(one.takes_down for one in on_node):
         yield UsageError(
             f"a {word} of a node that is down", where=f"{where}.target", got=repr(target), allowed="start it first"
@@ -233,7 +189,7 @@ def _impossible(
             got=repr(target),
             allowed="mend-disk first",
         )
-    if word in CUT_KINDS and of.ends_itself and any(fault.kind in NETWORK_FAULTS for fault in standing.certain):
+    if word in CUT_KINDS and of.ends_itself and any(fault.kind in NETWORK_FAULTS for fault in standing):
         yield UsageError(
             f"a {word} heals every cut, also the one that is in force",
             where=f"{where}.step",
@@ -243,13 +199,7 @@ def _impossible(
 
 
 def _start_without_writes(
-    kind: type[BaseStep],
-    target: Role | None,
-    who: _TargetKey | None,
-    standing: _Standing,
-    where: str,
-    *,
-    sure: bool,
+    step: StepSpec, who: _TargetKey | None, standing: _Standing, where: str
 ) -> Iterator[UsageError]:
     """Report a start of a node whose volume is dead: it writes there before it is up.
 
@@ -257,15 +207,16 @@ def _start_without_writes(
 
     Without a target, or with all brokers, the step starts each broker.
     """
-    if not (kind.kind.starts or kind.kind.starts_again):
+    if not (step.kind.starts or step.kind.starts_again):
         return
-    dead = [fault.who for fault in standing.certain if KINDS[fault.kind].volume == "dead" and not fault.spares_first]
-    is_each_broker = sure and (target is None or (who is not None and who.kind == "brokers"))
+    target = target_of(step)
+    dead = [fault.who for fault in standing if KINDS[fault.kind].volume == "dead" and not fault.spares_first]
+    is_each_broker = target is None or (who is not None and who.kind == "brokers")
     if who in dead or (is_each_broker and any(one.kind not in _NOT_BROKERS for one in dead)):
         yield UsageError(
-            f"a {tag_of(kind)} of a node with a volume that takes no writes",
+            f"a {step.step} of a node with a volume that takes no writes",
             where=f"{where}.target" if target is not None else f"{where}.step",
-            got=tag_of(kind) if target is None else repr(target),
+            got=step.step if target is None else repr(target),
             allowed="mend-disk first",
         )
 
@@ -296,7 +247,7 @@ def _took_as_much(kind: Kind, earlier: Kind) -> bool:
 
 
 def _may_be(one: _TargetKey, other: _TargetKey) -> bool:
-    if _UNREAD.kind in (one.kind, other.kind):
+    if _ALL.kind in (one.kind, other.kind):
         return True
     if one.kind == other.kind == "broker":
         return one == other

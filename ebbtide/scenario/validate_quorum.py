@@ -6,7 +6,6 @@ refuses whatever the roles before it stood for.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 
 from packaging.version import Version
@@ -14,13 +13,12 @@ from packaging.version import Version
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
-from ebbtide.releases.known_releases import METADATA_VERSION, parse_version
-from ebbtide.scenario.model import ClusterSpec, Quorum
-from ebbtide.scenario.parts import Parts, StepPart, TablePart
+from ebbtide.releases.known_releases import METADATA_VERSION
+from ebbtide.scenario.model import ClusterSpec, Scenario
 from ebbtide.scenario.references import limit
 from ebbtide.scenario.roles import FIRST_CONTROLLER, Role
 from ebbtide.scenario.steps.admin import AddVoterStep, VoterStep
-from ebbtide.scenario.triggers import tag_of
+from ebbtide.scenario.steps.step import target_of
 
 _STATIC_SIZES = (1, 3)
 _DYNAMIC_MAX = 3
@@ -30,11 +28,41 @@ _OLDEST_METADATA_VERSION = "3.9-IV0"
 """kraft.version 1 depends on it (`KRaftVersion.dependencies`)."""
 
 
-def validate_quorum(cluster: TablePart, releases: Sequence[str]) -> Iterator[UsageError]:
+def validate_quorum(cluster: ClusterSpec, releases: Sequence[str]) -> Iterator[UsageError]:
     """Report a number of controllers or voters that no cluster has, and releases that cannot form such a quorum."""
-    yield from cluster.check(_size)
-    yield from cluster.check(_initial_voters)
-    yield from cluster.check(_releases, releases)
+    where = "cluster.controllers"
+    if cluster.has_dynamic_quorum:
+        yield from limit(where, cluster.controllers, 1, _DYNAMIC_MAX)
+    elif cluster.controllers not in _STATIC_SIZES:
+        got, allowed = str(cluster.controllers), "1 or 3, or 2 with quorum = 'dynamic'"
+        yield UsageError("not a quorum size", where=where, got=got, allowed=allowed)
+    yield from _initial_voters(cluster)
+    formers = releases if cluster.formed_on is None else (cluster.formed_on,)
+    old = [one for one in formers if cluster.has_dynamic_quorum and Version(one) < first_with.DYNAMIC_QUORUM]
+    if old:
+        yield _too_old(old)
+    elif formers:
+        try:
+            # What else it says is the same on all releases that have dynamic quorums.
+            validate_quorum_on(formers[0], cluster)
+        except UsageError as error:
+            yield error
+
+
+def _initial_voters(cluster: ClusterSpec) -> Iterator[UsageError]:
+    where = "cluster.initial_voters"
+    if cluster.initial_voters is None:
+        return
+    if not cluster.has_dynamic_quorum:
+        yield UsageError(
+            "all controllers of a static quorum vote",
+            where=where,
+            got=str(cluster.initial_voters),
+            allowed="no initial_voters, or quorum = 'dynamic'",
+        )
+    else:
+        most = max(1, cluster.controllers)
+        yield from limit(where, cluster.initial_voters, 1, most, why="the number of controllers")
 
 
 def validate_quorum_on(kafka: str, cluster: ClusterSpec) -> None:
@@ -54,51 +82,6 @@ def validate_quorum_on(kafka: str, cluster: ClusterSpec) -> None:
         )
 
 
-def _size(*, controllers: int, quorum: Quorum | None) -> Iterator[UsageError]:
-    where = "cluster.controllers"
-    if quorum == "dynamic":
-        yield from limit(where, controllers, 1, _DYNAMIC_MAX)
-    elif controllers not in _STATIC_SIZES:
-        yield UsageError(
-            "not a quorum size", where=where, got=str(controllers), allowed="1 or 3, or 2 with quorum = 'dynamic'"
-        )
-
-
-def _initial_voters(*, controllers: int, quorum: Quorum | None, initial_voters: int | None) -> Iterator[UsageError]:
-    where = "cluster.initial_voters"
-    if initial_voters is None:
-        return
-    if quorum != "dynamic":
-        yield UsageError(
-            "all controllers of a static quorum vote",
-            where=where,
-            got=str(initial_voters),
-            allowed="no initial_voters, or quorum = 'dynamic'",
-        )
-    else:
-        yield from limit(where, initial_voters, 1, max(1, controllers), why="the number of controllers")
-
-
-def _releases(
-    releases: Sequence[str], *, quorum: Quorum | None, formed_on: str | None, features: dict[str, int]
-) -> Iterator[UsageError]:
-    formers = []
-    for kafka in releases if formed_on is None else (formed_on,):
-        with contextlib.suppress(UsageError):
-            parse_version(kafka)
-            formers.append(kafka)
-    old = [one for one in formers if quorum == "dynamic" and Version(one) < first_with.DYNAMIC_QUORUM]
-    if old:
-        yield _too_old(old)
-        return
-    if formers:
-        # What else it says is the same on all releases that have dynamic quorums.
-        try:
-            validate_quorum_on(formers[0], ClusterSpec(quorum=quorum, features=features))
-        except UsageError as error:
-            yield error
-
-
 def _too_old(releases: Sequence[str]) -> UsageError:
     return UsageError(
         "these releases have no dynamic quorum" if len(releases) > 1 else "this release has no dynamic quorum",
@@ -109,35 +92,24 @@ def _too_old(releases: Sequence[str]) -> UsageError:
     )
 
 
-def validate_voter_steps(parts: Parts) -> Iterator[UsageError]:
+def validate_voter_steps(scenario: Scenario) -> Iterator[UsageError]:
     """Report steps that add or remove voters where Kafka surely refuses."""
-    steps = [(f"steps[{at}]", step) for at, step in enumerate(parts.steps or ())]
-    if parts.cluster is None:
-        return
-    if not parts.cluster.may_be("quorum", "dynamic"):
-        for where, step in steps:
-            if step.type is not None and issubclass(step.type, VoterStep):
+    cluster = scenario.cluster
+    voters = _Voters(min(cluster.controllers, _DYNAMIC_MAX), cluster.first_voters)
+    for index, step in enumerate(scenario.steps):
+        where = f"steps[{index}]"
+        if isinstance(step, VoterStep):
+            if cluster.has_dynamic_quorum:
+                yield from _change(voters, step, where)
+            else:
                 yield UsageError(
                     "the voters of a static quorum cannot change",
                     where=f"{where}.step",
-                    got=tag_of(step.type),
+                    got=step.step,
                     allowed="quorum = 'dynamic' in [cluster]",
                 )
-        return
-    yield from parts.cluster.check(_follow, steps)
-
-
-def _follow(
-    steps: Sequence[tuple[str, StepPart]], *, controllers: int, initial_voters: int | None
-) -> Iterator[UsageError]:
-    voters = _Voters(controllers, controllers if initial_voters is None else initial_voters)
-    for where, step in steps:
-        if step.type is None and step.may_be_a(VoterStep):
-            return
-        if step.type is not None and issubclass(step.type, VoterStep):
-            yield from step.check(_change, voters, step, where)
-        role = step.get("target")
-        if isinstance(role, Role) and step.name is not None:
+        role = target_of(step)
+        if role is not None and step.name is not None:
             voters.named[step.name] = voters.id_of(role)
             if not voters.may_be_one(role):
                 voters.no_controllers.add(step.name)
@@ -179,9 +151,8 @@ class _Voters:
             self.observers |= set() if node is None else {node}
 
 
-def _change(
-    voters: _Voters, step: StepPart, where: str, *, target: Role, expect_error: str | None, optional: bool | None
-) -> Iterator[UsageError]:
+def _change(voters: _Voters, step: VoterStep, where: str) -> Iterator[UsageError]:
+    target = step.target
     if not voters.may_be_one(target):
         named = ", a step on other nodes" if target.kind == "step" else ""
         yield UsageError(
@@ -191,15 +162,15 @@ def _change(
             allowed="'controller(ID)', 'controller' or 'step(NAME)'",
         )
         return
-    if expect_error is not None:
+    if step.expect_error is not None:
         return
     node, is_active = voters.id_of(target), target.kind == "controller" and target.controller is None
-    problem = _why_refused_add if step.type is AddVoterStep else _why_refused_remove
+    problem = _why_refused_add if isinstance(step, AddVoterStep) else _why_refused_remove
     if (error := problem(voters, node, is_active=is_active)) is not None:
         what, allowed = error
         yield UsageError(what, where=f"{where}.target", got=repr(target), allowed=allowed)
-    change = voters.add if step.type is AddVoterStep else voters.remove
-    change(node, surely=not optional)
+    change = voters.add if isinstance(step, AddVoterStep) else voters.remove
+    change(node, surely=not step.optional)
 
 
 def _why_refused_add(voters: _Voters, node: int | None, *, is_active: bool) -> tuple[str, str] | None:

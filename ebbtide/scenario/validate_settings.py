@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ from ebbtide.errors import UsageError
 from ebbtide.properties_file import is_writable
 from ebbtide.releases.known_releases import is_known
 from ebbtide.scenario.absent_words import absent_word
-from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, LIBRARIES
+from ebbtide.scenario.client_libraries import LIBRARIES
 from ebbtide.scenario.kafka_names import kafka_name_hint
 from ebbtide.scenario.kafka_settings import (
     REFERENCE,
@@ -28,10 +27,8 @@ from ebbtide.scenario.kafka_settings import (
     refused_kind,
     settings_at,
 )
-from ebbtide.scenario.model import NODE_ROLES, ProducerSpec
-from ebbtide.scenario.parts import Parts
+from ebbtide.scenario.model import NODE_ROLES, ProducerSpec, Scenario
 from ebbtide.scenario.steps.admin import SetConfigStep
-from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.shown_text import HIDDEN, names_secret
 from ebbtide.suggestions import nearest_words
 
@@ -132,75 +129,65 @@ class ScenarioSetting(msgspec.Struct, frozen=True, kw_only=True):
         return meant or nearest_words(self.name, settings_at(self.place), most=1)
 
 
-def scenario_settings(parts: Parts) -> Iterator[ScenarioSetting]:
-    """Yield every setting of a scenario, as far as the file was read."""
-    yield from _of_cluster(parts)
-    yield from _of_producers(parts)
+def scenario_settings(scenario: Scenario) -> Iterator[ScenarioSetting]:
+    """Yield every setting of a scenario."""
+    yield from _of_cluster(scenario)
+    yield from _of_producers(scenario)
 
 
-def _of_cluster(parts: Parts) -> Iterator[ScenarioSetting]:
+def _of_cluster(scenario: Scenario) -> Iterator[ScenarioSetting]:
     """Yield the settings of nodes and topics, and those that steps change."""
-    releases = _releases(parts)
-    tables: list[tuple[Place, str, Mapping[str, str]]] = []
-    if parts.cluster is not None:
-        for role in NODE_ROLES:
-            key = f"{role}_properties"
-            tables.append(("node", f"cluster.{key}", parts.cluster.elements(key, {})))
-    for topic, part in (parts.topics or {}).items():
-        tables.append(("topic", f"topics.{topic}.config", {} if part is None else part.elements("config", {})))
+    releases = _releases(scenario)
+    tables: list[tuple[Place, str, Mapping[str, str]]] = [
+        ("node", f"cluster.{role}_properties", scenario.cluster.properties_of(role)) for role in NODE_ROLES
+    ]
+    tables += [("topic", f"topics.{name}.config", topic.config) for name, topic in scenario.topics.items()]
     for place, table, values in tables:
         for name, value in values.items():
             yield ScenarioSetting(place=place, table=table, name=name, value=value, releases=releases)
-    for index, step in enumerate(parts.steps or ()):
-        resource, name = step.get("resource"), step.get("config")
-        if step.type is SetConfigStep and resource is not None and name is not None:
+    for index, step in enumerate(scenario.steps):
+        if isinstance(step, SetConfigStep):
             yield ScenarioSetting(
-                place="node" if resource.topic is None else "topic",
+                place="node" if step.resource.topic is None else "topic",
                 table=f"steps[{index}]",
                 key="config",
-                name=name,
-                value=step.get("value"),
+                name=step.config,
+                value=step.value,
                 releases=releases,
             )
 
 
-def _of_producers(parts: Parts) -> Iterator[ScenarioSetting]:
-    releases = _releases(parts)
-    for index, producer in enumerate(parts.producers or ()):
-        if producer is None or "client" in producer.unread:
-            continue
-        place = LIBRARIES[producer.get("client") or DEFAULT_LIBRARY].settings
-        own = producer.get("client_kafka")
-        for name, value in (producer.elements("properties", {}) or {}).items():
+def _of_producers(scenario: Scenario) -> Iterator[ScenarioSetting]:
+    releases = _releases(scenario)
+    for index, producer in enumerate(scenario.producers):
+        for name, value in (producer.properties or {}).items():
             yield ScenarioSetting(
-                place=place,
+                place=LIBRARIES[producer.library].settings,
                 table=f"producers[{index}].properties",
                 name=name,
                 value=value,
-                releases=releases if own is None else (own,),
+                releases=releases if producer.client_kafka is None else (producer.client_kafka,),
             )
 
 
-def _releases(parts: Parts) -> tuple[str, ...]:
-    formed_on: Any = None if parts.cluster is None else parts.cluster.get("formed_on")
-    moved = (step.get("to") for step in parts.steps_of(UpgradeStep))
-    return tuple(dict.fromkeys(one for one in (*(parts.kafka or ()), formed_on, *moved) if one is not None))
+def _releases(scenario: Scenario) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*scenario.kafka, *scenario.other_releases)))
 
 
-def validate_settings(parts: Parts, *, to_run: bool) -> Iterator[UsageError]:
+def validate_settings(scenario: Scenario, *, to_run: bool) -> Iterator[UsageError]:
     """Report the settings that nodes and topics cannot have.
 
     Without `to_run` it reports only what makes a record unclear: several properties in one, and properties that tie a
     node to another place. Judging a finished record starts nothing, so it takes the others.
     """
-    for problem, of_records in _problems(_of_cluster(parts)):
+    for problem, of_records in _problems(_of_cluster(scenario)):
         if to_run or of_records:
             yield problem
 
 
-def validate_producer_settings(parts: Parts) -> Iterator[UsageError]:
+def validate_producer_settings(scenario: Scenario) -> Iterator[UsageError]:
     """Report the settings that producers cannot have."""
-    return (problem for problem, _ in _problems(_of_producers(parts)))
+    return (problem for problem, _ in _problems(_of_producers(scenario)))
 
 
 def _problems(settings: Iterable[ScenarioSetting]) -> Iterator[tuple[UsageError, bool]]:

@@ -1,82 +1,91 @@
-"""Validates steps: unknown names, numbers out of range, exclusive keys."""
+"""Validates steps: unknown names, numbers out of range, exclusive keys, no targets, nodes cut from themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, product
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.parts import Parts, StepPart
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.plain_values import is_set
 from ebbtide.scenario.references import (
     EarlierNames,
+    limit,
     limit_field,
+    validate_broker,
     validate_partition,
     validate_resource,
     validate_role,
     validate_topic_exists,
 )
-from ebbtide.scenario.roles import ConfigResource, Role
+from ebbtide.scenario.roles import ConfigResource, Role, overlap
 from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteTopicStep, MoveReplicaStep
 from ebbtide.scenario.steps.disk import DirectoryStep, SlowDiskStep
 from ebbtide.scenario.steps.network import BetweenStep, IsolateStep
-from ebbtide.scenario.steps.step import BaseStep
+from ebbtide.scenario.steps.step import StepSpec, target_of
+from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.steps.wire import HoldRequestStep
-from ebbtide.scenario.validate_directories import validate_directory_step, validate_owner
-from ebbtide.scenario.validate_faults import (
-    validate_broker,
-    validate_either,
-    validate_groups,
-    validate_isolation,
-    validate_sides,
-    validate_slow_delay,
-    validate_slowness,
-)
-from ebbtide.scenario.validate_features import validate_feature_name
-from ebbtide.scenario.validate_requests import (
+from ebbtide.scenario.validate_admin import (
     validate_added_partitions,
+    validate_created_topic,
+    validate_deleted_topic,
     validate_error_name,
-    validate_late,
     validate_replicas,
 )
-from ebbtide.scenario.validate_topics import validate_created_topic, validate_deleted_topic
+from ebbtide.scenario.validate_directories import validate_directory
+from ebbtide.scenario.validate_features import validate_feature_name
 from ebbtide.scenario.validate_triggers import validate_api, validate_trigger
 from ebbtide.scenario.words import PartitionName
+from ebbtide.struct_fields import struct_fields
+
+SLOW_DISK_DELAY_S_MAX = 5.0
+"""Nothing can end a process that waits for a frozen volume, and the end of a run waits so long for one to die."""
+
+_ONE_NODE = ("leader", "last-known-leader", "longest-log", "controller", "broker", "clients")
 
 
-def validate_step(parts: Parts, part: StepPart, where: str, names: EarlierNames) -> Iterator[UsageError]:
+def validate_step(scenario: Scenario, step: StepSpec, where: str, names: EarlierNames) -> Iterator[UsageError]:
     """Report the mistakes of one step; `names` are those of earlier steps."""
-    yield from _references(parts, part, where, names)
-    yield from _keys_of_any_kind(parts, part, where)
-    for trigger in part.triggers:
-        yield from validate_trigger(parts, trigger, f"{where}.trigger", names)
-    if part.type is not None:
-        yield from validate_either(part, part.type, where)
-        if part.type.kind.only_brokers is not None:
-            yield from part.check(_only_brokers, part.type.kind.only_brokers, where)
-        yield from _own_rules(parts, part, part.type, where, names)
+    yield from _references(scenario, step, where, names)
+    yield from _keys_of_any_kind(scenario, step, where)
+    if step.trigger is not None:
+        yield from validate_trigger(scenario, step.trigger, f"{where}.trigger", names)
+    target = target_of(step)
+    if step.kind.only_brokers is not None and target is not None:
+        yield from validate_broker(target, f"{where}.target", step.kind.only_brokers)
+    yield from _own_rules(scenario, step, where, names)
 
 
-def _references(parts: Parts, part: StepPart, where: str, names: EarlierNames) -> Iterator[UsageError]:
+def _references(scenario: Scenario, step: StepSpec, where: str, names: EarlierNames) -> Iterator[UsageError]:
     """Validate the nodes and other things that a step names in keys of its own."""
-    for key, value in (*part.values.items(), *part.torn.items()):
-        clients = key != "target" or part.type is None or part.type.kind.family == "wire"
+    for field in struct_fields(STEP_TYPES[step.step]):
+        key, value = field.encode_name, getattr(step, field.name)
+        clients = key != "target" or step.kind.family == "wire"
         for at, one in _each_value(f"{where}.{key}", value):
             match one:
                 case Role():
-                    yield from validate_role(parts, one, at, names, clients=clients)
+                    yield from validate_role(scenario, one, at, names, clients=clients)
                 case PartitionName():
-                    yield from validate_partition(parts, one, at, names)
+                    yield from validate_partition(scenario, one, at, names)
                 case ConfigResource():
-                    yield from validate_resource(parts, one, at, names)
+                    yield from validate_resource(scenario, one, at, names)
                 case str() if key in _TEXTS:
-                    yield from _TEXTS[key](parts, one, at)
+                    yield from _TEXTS[key](scenario, one, at)
 
 
-def _keys_of_any_kind(parts: Parts, part: StepPart, where: str) -> Iterator[UsageError]:
+def _keys_of_any_kind(scenario: Scenario, step: StepSpec, where: str) -> Iterator[UsageError]:
     """Check the rules of single keys, which hold whatever the kind of the step is."""
     for key, low, high in (("deadline_s", 0.1, None), ("times", 1, 1_000), ("level", 0, None), ("before", 1, None)):
-        yield from limit_field(where, part, key, low, high)
-    yield from validate_groups(part.elements("groups"), f"{where}.groups")
-    yield from validate_replicas(part.elements("replicas"), f"{where}.replicas", parts.brokers)
+        yield from limit_field(where, step, key, low, high)
+    yield from validate_replicas(getattr(step, "replicas", ()), f"{where}.replicas", scenario.cluster.brokers)
+    if step.kind.either is None:
+        return
+    one, other = step.kind.either
+    told = _told(step, one, other)
+    if len(told) != 1:
+        got = " and ".join(told) or None
+        allowed = f"either {one}, or {other} = true"
+        yield UsageError(f"{step.step} needs one of two keys", where=f"{where}.{one}", got=got, allowed=allowed)
 
 
 def _each_value(where: str, value: object) -> Iterator[tuple[str, object]]:
@@ -88,41 +97,91 @@ def _each_value(where: str, value: object) -> Iterator[tuple[str, object]]:
         yield from _each_value(f"{where}[{at}]", one)
 
 
-_TEXTS: Mapping[str, Callable[[Parts, str, str], Iterator[UsageError]]] = {
+_TEXTS: Mapping[str, Callable[[Scenario, str, str], Iterator[UsageError]]] = {
     "topic": validate_topic_exists,
-    "feature": lambda _parts, name, where: validate_feature_name(name, where),
-    "expect_error": lambda _parts, name, where: validate_error_name(name, where),
-    "api": lambda _parts, name, where: validate_api(name, where),
+    "feature": lambda _scenario, name, where: validate_feature_name(name, where),
+    "expect_error": lambda _scenario, name, where: validate_error_name(name, where),
+    "api": lambda _scenario, name, where: validate_api(name, where),
 }
 """Texts of steps that name something of Kafka's."""
 
 
-def _only_brokers(what: str, where: str, *, target: Role | None) -> Iterator[UsageError]:
-    if target is not None:
-        yield from validate_broker(target, f"{where}.target", what)
+def _told(step: StepSpec, *keys: str) -> list[str]:
+    """Return those of these keys that the step says something in."""
+    values = {field.encode_name: getattr(step, field.name) for field in struct_fields(STEP_TYPES[step.step])}
+    return [key for key in keys if is_set(values.get(key))]
 
 
-def _own_rules(
-    parts: Parts, step: StepPart, kind: type[BaseStep], where: str, names: EarlierNames
-) -> Iterator[UsageError]:
+def _own_rules(scenario: Scenario, step: StepSpec, where: str, names: EarlierNames) -> Iterator[UsageError]:
     """Check the rules of single kinds."""
-    if issubclass(kind, BetweenStep):
-        yield from validate_sides(step, where)
-    elif issubclass(kind, DeleteTopicStep):
-        yield from step.check(validate_deleted_topic, parts, where, names)
-    elif issubclass(kind, CreateTopicStep):
-        yield from step.check(validate_created_topic, parts, where, names)
-    elif issubclass(kind, AddPartitionsStep):
-        yield from step.check(validate_added_partitions, parts, where, names)
-    elif issubclass(kind, IsolateStep):
-        yield from step.check(validate_isolation, where)
-    elif issubclass(kind, HoldRequestStep):
-        yield from step.check(validate_late, where)
-    elif issubclass(kind, DirectoryStep):
-        yield from step.check(validate_directory_step, parts, where)
-        yield from step.check(validate_owner, where)
-        if issubclass(kind, SlowDiskStep):
-            yield from step.check(validate_slow_delay, where)
-            yield from step.check(validate_slowness, where)
-    elif issubclass(kind, MoveReplicaStep):
-        yield from step.check(validate_directory_step, parts, where)
+    match step:
+        case BetweenStep():
+            yield from _validate_sides(step, where)
+        case DeleteTopicStep():
+            yield from validate_deleted_topic(scenario, step, where, names)
+        case CreateTopicStep():
+            yield from validate_created_topic(scenario, step, where, names)
+        case AddPartitionsStep():
+            yield from validate_added_partitions(scenario, step, where, names)
+        case IsolateStep():
+            yield from _validate_not_itself(step.from_, (step.target,), where)
+        case HoldRequestStep(late=True, direction="response"):
+            allowed = "direction = 'request', or no late"
+            yield UsageError("nobody would get a late answer", where=f"{where}.late", got="true", allowed=allowed)
+        case DirectoryStep() | MoveReplicaStep():
+            yield from validate_directory(scenario, step.directory, f"{where}.directory")
+            if isinstance(step, DirectoryStep) and step.directory is not None:
+                why = "only brokers have several log directories"
+                yield from validate_broker(step.target, f"{where}.target", why)
+            if isinstance(step, SlowDiskStep):
+                yield from _validate_slowness(step, f"{where}.delay")
+
+
+def _validate_slowness(step: SlowDiskStep, where: str) -> Iterator[UsageError]:
+    """A delay that is longer than a node's end may wait, or than its period."""
+    yield from limit(where, step.delay.seconds, 0.01, SLOW_DISK_DELAY_S_MAX)
+    if step.delay.seconds >= step.period.seconds:
+        got = f"{step.delay} of every {step.period}"
+        yield UsageError("writes would wait for ever", where=where, got=got, allowed="less than the period")
+
+
+def _validate_sides(step: BetweenStep, where: str) -> Iterator[UsageError]:
+    """Neither groups nor two sides, both, or groups that cannot be apart."""
+    told = _told(step, "groups", "from", "to")
+    if told not in (["groups"], ["from", "to"]):
+        missing = {"from": "to", "to": "from"}.get("".join(told), "groups")
+        yield UsageError(
+            "say whom to cut from whom",
+            where=f"{where}.{missing}",
+            got=" and ".join(told) or None,
+            allowed="groups = [[...], [...]], or from = [...] and to = [...]",
+        )
+    elif len(step.groups) == 1:
+        yield UsageError("one group is cut from nobody", where=f"{where}.groups", allowed="two groups or more")
+    yield from _validate_groups(step.groups, f"{where}.groups")
+    yield from _validate_not_itself(step.from_, step.to, where)
+
+
+def _validate_not_itself(sources: tuple[Role, ...], targets: tuple[Role, ...], where: str) -> Iterator[UsageError]:
+    """A cut of one node from that very node."""
+    one = sources[0] if len(sources) == len(targets) == 1 else None
+    if one is not None and one == targets[0] and one.kind in _ONE_NODE:
+        yield UsageError(
+            "a node cannot be cut from itself", where=f"{where}.from", got=repr(one), allowed="another role"
+        )
+
+
+def _validate_groups(groups: Sequence[Sequence[Role]], where: str) -> Iterator[UsageError]:
+    """Report roles of two groups that have a node in common.
+
+    A one-way cut may have a node on both sides, as in brokers > brokers.
+    """
+    for (at, one), (other_at, other) in combinations(enumerate(groups), 2):
+        for role, other_role in product(one, other):
+            if overlap(role, other_role):
+                yield UsageError(
+                    "two groups overlap: a node cannot be cut from itself",
+                    where=where,
+                    got=f"{role!r} in groups[{at}] and {other_role!r} in groups[{other_at}]",
+                    allowed="groups with no node in common, e.g. leader(t-0) and followers(t-0)",
+                )

@@ -15,10 +15,8 @@ from collections.abc import Collection, Iterator, Mapping
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
 from ebbtide.releases.feature_levels import levels_of
-from ebbtide.releases.known_releases import KRAFT_VERSION, parse_version
-from ebbtide.scenario.model import ClusterSpec, Quorum
-from ebbtide.scenario.parts import Parts, StepPart
-from ebbtide.scenario.references import put_at
+from ebbtide.releases.known_releases import KRAFT_VERSION
+from ebbtide.scenario.model import ClusterSpec, Scenario
 from ebbtide.scenario.roles import FIRST_CONTROLLER, Role
 from ebbtide.scenario.steps.admin import SetFeatureStep
 from ebbtide.scenario.steps.process import UpgradeStep
@@ -30,31 +28,11 @@ _OFF = range(1)
 """The levels of a feature that a release does not have."""
 
 
-def upgrade_targets(parts: Parts) -> tuple[str, ...]:
-    """Return the releases that steps move nodes to, without those that are no releases."""
-    targets = (str(step.get("to")) for step in parts.steps_of(UpgradeStep))
-    return tuple(dict.fromkeys(one for one in targets if _is_release(one)))
-
-
-def validate_upgrades(parts: Parts) -> Iterator[UsageError]:
+def validate_upgrades(scenario: Scenario) -> Iterator[UsageError]:
     """Report the upgrades and feature levels that are impossible, on each release of the file."""
-    upgrades = [(at, one) for at, one in enumerate(parts.steps or ()) if one.type is UpgradeStep]
-    for at, step in upgrades:
-        if isinstance(to := step.get("to"), str):
-            yield from put_at(f"steps[{at}].to", lambda to=to: parse_version(to))  # type: ignore[misc]
-    if parts.cluster is None or not (upgrades or parts.cluster.has_value("formed_on")):
-        return
-    for kafka in parts.kafka or ():
-        if _is_release(kafka):
-            yield from parts.cluster.check(_follow, parts, kafka)
-
-
-def _is_release(text: str) -> bool:
-    try:
-        parse_version(text)
-    except UsageError:
-        return False
-    return True
+    if scenario.other_releases:
+        for kafka in scenario.kafka:
+            yield from _follow(scenario, kafka)
 
 
 class _Nodes:
@@ -87,47 +65,31 @@ class _Nodes:
         return self.brokers, False
 
 
-def _follow(
-    parts: Parts,
-    kafka: str,
-    *,
-    controllers: int,
-    brokers: int,
-    quorum: Quorum | None,
-    features: Mapping[str, int],
-    controller_properties: Mapping[str, str],
-    broker_properties: Mapping[str, str],
-    formed_on: str | None,
-) -> Iterator[UsageError]:
-    if formed_on is not None and not _is_release(formed_on):
-        return
-    cluster = ClusterSpec(controller_properties=dict(controller_properties), broker_properties=dict(broker_properties))
-    levels = {**features, **(_DYNAMIC if quorum == "dynamic" else {})}
-    nodes = _Nodes(formed_on or kafka, controllers, brokers, levels)
+def _follow(scenario: Scenario, kafka: str) -> Iterator[UsageError]:
+    cluster, formed_on = scenario.cluster, scenario.cluster.formed_on
+    levels = {**cluster.features, **(_DYNAMIC if cluster.has_dynamic_quorum else {})}
+    nodes = _Nodes(formed_on or kafka, cluster.controllers, cluster.brokers, levels)
     if formed_on is not None:
         lower = "name a lower level in cluster.features"
         yield from _move(nodes, cluster, nodes.releases, kafka, "cluster.formed_on", formed_on, lower)
         nodes.releases = {name: {kafka} for name in nodes.releases}
-    for at, step in enumerate(parts.steps or ()):
-        if UpgradeStep in step.kinds and (step.type is None or not _is_release(str(step.get("to")))):
-            return
-        if step.type is UpgradeStep:
-            yield from step.check(_upgrade, nodes, cluster, step, f"steps[{at}]")
-        elif step.type is SetFeatureStep:
-            yield from step.check(_set_feature, nodes, cluster, step, f"steps[{at}]", (kafka, *upgrade_targets(parts)))
+    targets = [step.to for step in scenario.steps if isinstance(step, UpgradeStep)]
+    for at, step in enumerate(scenario.steps):
+        if isinstance(step, UpgradeStep):
+            yield from _upgrade(nodes, cluster, step, f"steps[{at}]")
+        elif isinstance(step, SetFeatureStep):
+            yield from _set_feature(nodes, cluster, step, f"steps[{at}].level", (kafka, *targets))
 
 
-def _upgrade(
-    nodes: _Nodes, cluster: ClusterSpec, step: StepPart, where: str, *, target: Role | None, to: str
-) -> Iterator[UsageError]:
-    names, surely = nodes.of(target)
+def _upgrade(nodes: _Nodes, cluster: ClusterSpec, step: UpgradeStep, where: str) -> Iterator[UsageError]:
+    names, surely = nodes.of(step.target)
     lower = "set a lower level before; a step can expect it: expect_refusal = true"
-    found = list(_move(nodes, cluster, names, to, f"{where}.to", to, lower))
-    if step.get("expect_refusal"):
+    found = list(_move(nodes, cluster, names, step.to, f"{where}.to", step.to, lower))
+    if step.expect_refusal:
         return
     yield from found
     for name in names:
-        nodes.releases[name] = {to} if surely else nodes.releases[name] | {to}
+        nodes.releases[name] = {step.to} if surely else nodes.releases[name] | {step.to}
 
 
 def _move(
@@ -155,19 +117,12 @@ def _move(
 
 
 def _set_feature(
-    nodes: _Nodes,
-    cluster: ClusterSpec,
-    step: StepPart,
-    where: str,
-    releases: Collection[str],
-    *,
-    feature: str,
-    level: int,
-    expect_error: str | None,
+    nodes: _Nodes, cluster: ClusterSpec, step: SetFeatureStep, where: str, releases: Collection[str]
 ) -> Iterator[UsageError]:
-    if expect_error is not None:
+    feature, level = step.feature, step.level
+    if step.expect_error is not None:
         return
-    if step.get("optional") or feature not in FEATURES:
+    if step.optional or feature not in FEATURES:
         nodes.levels[feature] = {*nodes.levels.get(feature, {0}), level}
         return
     nodes.levels[feature] = {level}
@@ -177,7 +132,7 @@ def _set_feature(
         if not any(has_level(one, feature, level, cluster) for one in possible):
             yield UsageError(
                 "a feature level that a node does not know yet",
-                where=f"{where}.level",
+                where=where,
                 got=f"{feature} = {level} while {name} runs Kafka {', '.join(sorted(possible))}",
                 allowed="upgrade every node before, or expect_error = 'INVALID_UPDATE_VERSION'",
             )

@@ -229,8 +229,7 @@ def _scenario(args: Args) -> Scenario:
 
     from ebbtide.releases.known_releases import KNOWN
     from ebbtide.scenario import catalogue
-    from ebbtide.scenario.model import ClusterSpec
-    from ebbtide.scenario.parts import MAX_BROKERS
+    from ebbtide.scenario.model import MAX_BROKERS, ClusterSpec
     from ebbtide.scenario.validate_directories import MAX_LOG_DIRS
     from harness.daemon.owned_runs import plain_scenario
 

@@ -164,10 +164,9 @@ def _refuse_upgrade(scenario: Scenario, first: str, to: str) -> None:
     """Raise `UsageError` if Kafka refuses to move the scenario's cluster between the releases of --upgrade."""
     from packaging.version import Version
 
-    from ebbtide.scenario.parts import Parts
     from ebbtide.scenario.validate_upgrades import validate_upgrades
 
-    for problem in validate_upgrades(Parts.of(replace(scenario, kafka=(to,)))):
+    for problem in validate_upgrades(replace(scenario, kafka=(to,))):
         if problem.where == "cluster.formed_on":
             is_turned = Version(first) > Version(to)
             raise UsageError(

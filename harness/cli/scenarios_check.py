@@ -112,8 +112,8 @@ def _load(file: Path) -> tuple[Scenario, tuple[str, ...], list[UsageError]]:
     from ebbtide.scenario import catalogue
     from ebbtide.scenario.line_numbers import add_lines
     from ebbtide.scenario.parse import load, parse
+    from ebbtide.scenario.safety import unknown_releases
     from ebbtide.scenario.scenario_text import read_scenario_text
-    from ebbtide.scenario.unknown_releases import unknown_releases
     from ebbtide.untrusted.files import is_file, is_folder
     from harness.watch.plan import read_workload
 

@@ -37,8 +37,8 @@ def run(args: Args) -> ExitCode:
     from analysis.spec.generate import scenario_of
     from analysis.spec.generate_schedule import PlayabilityFilter
     from analysis.spec.variants import IN_NO_RELEASE, release_of
+    from ebbtide.scenario.model import MAX_BROKERS
     from ebbtide.scenario.parse import parse
-    from ebbtide.scenario.parts import MAX_BROKERS
     from ebbtide.scenario.references import put_at
     from ebbtide.scenario.safety import check_name
     from ebbtide.scenario.write import brief_text_of

@@ -10,7 +10,6 @@ import msgspec
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.scenario.model import Scenario, TopicSpec
-from ebbtide.scenario.parts import Parts, StepPart
 from ebbtide.scenario.references import EarlierNames
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec, target_of
@@ -77,11 +76,11 @@ def _problems(scenario: Scenario, step: StepSpec, image: MetadataImage) -> Itera
     where = f"steps[{len(scenario.steps)}]"
     if scenario.topics:
         whole = msgspec.structs.replace(scenario, steps=(*scenario.steps, step))
-        yield from (one for one in validate(Parts.of(whole)) if str(one.where).startswith(where))
+        yield from (one for one in validate(whole) if str(one.where).startswith(where))
     else:
         whole = msgspec.structs.replace(scenario, topics=_topics(image))
         names = frozenset(one.name for one in scenario.steps if one.name is not None)
-        yield from validate_step(Parts.of(whole), StepPart.of_step(step), where, EarlierNames(names))
+        yield from validate_step(whole, step, where, EarlierNames(names))
 
 
 def _topics(image: MetadataImage) -> dict[str, TopicSpec]:

@@ -9,7 +9,6 @@ from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR
 from ebbtide.scenario.model import TopicSpec
-from ebbtide.scenario.parts import TablePart
 from ebbtide.scenario.validate import validate_topic
 from workloads.client import Client
 from workloads.config import NewTopic, TopicsConfig, read_topics_result
@@ -30,7 +29,7 @@ def refuse_topic(runtime: Runtime, image: MetadataImage, name: str, spec: TopicS
                 allowed=f"another name, or `ebbtide cluster fault delete-topic --topic {name}` first",
             )
         )
-    problems += validate_topic(name, TablePart.of(spec), name, len(_broker_ids(runtime)))
+    problems += validate_topic(name, spec, name, len(_broker_ids(runtime)))
     if problems:
         raise Problems(f"the topic {name}", problems, next="ebbtide cluster status")
 

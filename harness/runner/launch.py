@@ -16,7 +16,6 @@ from cluster.runtime.choose import Asked, Choice, check_options, choose_runtime
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.steps.table import DISK_TROUBLES
 from ebbtide.scenario.validate_directories import validate_log_dirs
 from ebbtide.scenario.validate_features import validate_features
@@ -147,8 +146,8 @@ def prepare(
 
 def _refuse_on_release(kafka: str, scenario: Scenario) -> None:
     """Raise the first problem of a scenario on a release that its file may not name."""
-    parts = Parts.of(msgspec.structs.replace(scenario, kafka=(kafka,)))
-    problems = [*validate_upgrades(parts), *validate_group_protocols(parts), *validate_log_dirs(parts)]
+    on_release = msgspec.structs.replace(scenario, kafka=(kafka,))
+    problems = [*validate_upgrades(on_release), *validate_group_protocols(on_release), *validate_log_dirs(on_release)]
     if problems:
         problems[0].where = f"{scenario.name} on Kafka {kafka}, {problems[0].where}"
         raise problems[0]

@@ -14,7 +14,6 @@ from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.kafka_settings import KafkaSetting, Place, RefusedByKafka, refused_kind
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.validate_settings import ScenarioSetting, scenario_settings
 
 _PROPERTIES = "properties of this release"
@@ -29,7 +28,7 @@ def check_settings(scenario: Scenario, note: Callable[[str], None]) -> tuple[Sce
     `scenario` names only the release that runs. Starts one JVM for each release that Ebbtide does not know and that
     gets a setting. Raises `RefusedByKafka` for settings that the jars do not define, or that no scenario may set.
     """
-    settings = tuple(scenario_settings(Parts.of(scenario)))
+    settings = tuple(scenario_settings(scenario))
     defined: dict[str, Defined] = {}
     for kafka in dict.fromkeys(release for one in settings for release in one.unknown_releases):
         note(f"asking the jars of Kafka {kafka}, which Ebbtide does not know, for the settings that they define")

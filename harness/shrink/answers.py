@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.validate import validate
 from harness.shrink.journal import Decision, Journal
 
@@ -173,7 +172,7 @@ class CandidateAnswers:
 
     def _answer_without_run(self, candidate: Candidate, key: str) -> bool | None:
         """Return the answer if it is known already; None if it takes a run."""
-        if next(iter(validate(Parts.of(candidate.scenario))), None) is not None:
+        if next(iter(validate(candidate.scenario)), None) is not None:
             return False
         if (why := self._refute(candidate.scenario)) is not None:
             self._note(f"no   {candidate.what}: {why}")

@@ -12,7 +12,6 @@ import msgspec
 
 from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.validate import validate
 from harness.shrink.answers import Candidate, CandidateAnswers, Decide, OutOfBudget, Refute
 from harness.shrink.ddmin import Subset, ddmin
@@ -307,7 +306,7 @@ def _apply_valid(scenario: Scenario, wanted: Sequence[Reduction]) -> tuple[Scena
     for one in wanted:
         smaller = one.apply(scenario)
         # Leave out a reduction that is invalid together with those before it.
-        if smaller is not None and next(iter(validate(Parts.of(smaller))), None) is None:
+        if smaller is not None and next(iter(validate(smaller)), None) is None:
             scenario = smaller
             if one.drops is not None:
                 dropped.add(one.drops)

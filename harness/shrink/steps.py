@@ -11,7 +11,6 @@ import msgspec
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import OPTIONAL_KINDS
 from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger, OffsetTrigger, Trigger, after
@@ -63,7 +62,7 @@ def without_invalid_steps(scenario: Scenario, kept: Sequence[int], acked: int) -
     """
     kept = tuple(kept)
     while True:
-        problems = list(validate(Parts.of(with_steps(scenario, kept, acked))))
+        problems = list(validate(with_steps(scenario, kept, acked)))
         found = {int(match[1]) for problem in problems if (match := _STEP.match(str(problem.where)))}
         if not found:
             return kept

@@ -16,9 +16,8 @@ from cluster.watched.watch_topic import PREFIX
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
-from ebbtide.scenario.model import ConsumerSpec, Prediction, ProducerSpec, Scenario, TopicSpec
+from ebbtide.scenario.model import MAX_BROKERS, ConsumerSpec, Prediction, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import load
-from ebbtide.scenario.parts import MAX_BROKERS
 from ebbtide.scenario.safety import TOPIC_MAX
 from harness.watch.probing import WatchedCluster
 

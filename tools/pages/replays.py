@@ -34,7 +34,7 @@ from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
 from ebbtide.releases.known_releases import spell_release
 from ebbtide.scenario.catalogue import names
-from ebbtide.scenario.parts import MAX_BROKERS
+from ebbtide.scenario.model import MAX_BROKERS
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.replay.compare import Repetition
 from harness.replay.finding import finding

@@ -108,7 +108,7 @@ class DeleteTopicStep(RequestStep, frozen=True, kw_only=True, tag="delete-topic"
 
     kind = _admin(
         does="deletes a topic (DeleteTopics)",
-        note="no consumer may read it; producers may write to it only if a later `create-topic` makes it again",
+        note="no client of the scenario may use the topic; `create-topic` can make it again",
         proof="the metadata log no longer has the topic's partitions",
         weight=0.2,
     )

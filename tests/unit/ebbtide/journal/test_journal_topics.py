@@ -12,10 +12,8 @@ from ebbtide.journal.convert import JOURNAL_DIR, convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import (
     AnsweredSends,
-    PolledRecords,
     pack_answered,
     pack_handed,
-    pack_polled,
     pack_watermarks,
 )
 from ebbtide.record.folder import RecordFolder
@@ -56,21 +54,6 @@ def write_sends(record: Path, *sends: tuple[int, int, int | None]) -> None:
     write_journal(record, "producer-1", header, *frames)
 
 
-def write_final_read(record: Path, *values: int) -> None:
-    polled = PolledRecords(
-        topic=0,
-        partition=0,
-        session=1,
-        polled_ns=900,
-        previous=-1,
-        offsets=array("q", range(len(values))),
-        values=array("q", values),
-        epochs=array("q", [0] * len(values)),
-    )
-    header = JournalHeader(table="polls", id=0, topics=("t",), isolation="read_uncommitted")
-    write_journal(record, "consumer-0", header, pack_polled(polled))
-
-
 def converted(record: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
     convert_journals(RecordFolder(record))
     rows = [row for file in RecordFolder(record).files(table) for row in pq.read_table(file).to_pylist()]
@@ -78,23 +61,6 @@ def converted(record: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
 
 
 SENDS = ((1, 10, 20), (2, 90, 105), (3, 90, 105), (4, 90, None), (5, 120, 130))
-
-
-def test_a_send_has_the_topic_that_got_it_or_none_that_is_known(tmp_path: Path) -> None:
-    write_steps(RecordFolder(tmp_path), [STEP])
-    write_sends(tmp_path, *SENDS)
-    write_final_read(tmp_path, 2, 5)
-    expected = [(1, "t@1"), (2, "t"), (3, "t@?"), (4, "t@?"), (5, "t")]
-    assert converted(tmp_path, "sends", "value", "topic") == expected
-    assert converted(tmp_path, "polls", "topic") == [("t",), ("t",)]
-
-
-def test_a_conversion_that_was_cut_short_finds_the_final_read_in_its_table(tmp_path: Path) -> None:
-    write_steps(RecordFolder(tmp_path), [STEP])
-    write_final_read(tmp_path, 2, 5)
-    convert_journals(RecordFolder(tmp_path))
-    write_sends(tmp_path, *SENDS)
-    assert (2, "t") in converted(tmp_path, "sends", "value", "topic")
 
 
 def test_without_such_a_step_all_rows_keep_the_name_of_their_topic(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from fnmatch import fnmatchcase
 from typing import get_args
 
+import msgspec
 import pytest
 
 from ebbtide.errors import Problems
@@ -14,26 +15,30 @@ from ebbtide.pytest_plugin.steps import did_you_mean_step
 from ebbtide.scenario.absent_words import AbsentWord, absent_word, absent_words, plain_word
 from ebbtide.scenario.client_libraries import ClientLibrary, GroupProtocol
 from ebbtide.scenario.kafka_settings import allowed_settings, refused_kinds
-from ebbtide.scenario.mismatches import field_types
 from ebbtide.scenario.model import ClusterSpec, ConsumerSpec, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import parse
-from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.table import KINDS
+from ebbtide.scenario.steps.table import KINDS, STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS
 from harness.cli.main import VERBS, main
+
+
+def keys_of_table(kind: type[msgspec.Struct]) -> set[str]:
+    """The keys of a table in a file."""
+    return {one.encode_name for one in msgspec.structs.fields(kind)}
+
 
 TABLES = {"cluster": ClusterSpec, "topics": TopicSpec, "producers": ProducerSpec, "consumers": ConsumerSpec}
 REAL: dict[str, Collection[str]] = {
     "step": KINDS,
-    "steps": field_types(StepSpec),
+    "steps": {key for kind in STEP_TYPES.values() for key in keys_of_table(kind)},
     "trigger": TRIGGERS,
-    "file": field_types(Scenario),
+    "file": keys_of_table(Scenario),
     "client": get_args(ClientLibrary),
     "group_protocol": get_args(GroupProtocol),
     "kafka-python": (),
     "settings": {*allowed_settings("producer"), *allowed_settings("librdkafka")},
     "properties": (),
-    **{place: field_types(table) for place, table in TABLES.items()},
+    **{place: keys_of_table(table) for place, table in TABLES.items()},
 }
 """What Ebbtide has at each place. Kafka's own properties may be known to a release that is old enough."""
 

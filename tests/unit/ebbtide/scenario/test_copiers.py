@@ -88,9 +88,9 @@ def test_a_topic_that_a_copier_reads_is_not_deleted() -> None:
     step = 'step = "delete-topic"\ntrigger = { acked = 1 }\ntopic = "v"'
     more = f"[topics.v]\n{OFFSETS}"
     assert found(more=more, steps=step) == {}
-    problem = found('copies = "t"', 'copies = "v"', more=more, steps=step)["steps[0].topic"]
-    assert "a topic that consumers or copiers read" in problem
-    assert "which copier 2 reads" in problem
+    problem = found('copies = "t"', 'copies = "v"', more=more, steps=step, strict=True)["steps[0].topic"]
+    assert "a topic that clients use" in problem
+    assert "which producer 2 uses" in problem
 
 
 def test_a_copier_says_how_the_offsets_are_replicated() -> None:

@@ -26,7 +26,6 @@ from ebbtide.scenario.kafka_settings import (
 )
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import parse
-from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.roles import ConfigResource
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.steps.admin import SetConfigStep
@@ -65,8 +64,7 @@ def changing(resource: str, settings: dict[str, str]) -> Scenario:
 
 def refused(scenario: Scenario) -> dict[str, str]:
     """What is refused of it, by its place in the file."""
-    parts = Parts.of(scenario)
-    found = [*validate_settings(parts, to_run=True), *validate_producer_settings(parts)]
+    found = [*validate_settings(scenario, to_run=True), *validate_producer_settings(scenario)]
     return {str(one.where): one.render() for one in found}
 
 

@@ -119,10 +119,9 @@ def test_of_two_properties_for_one_config_the_one_that_kafka_does_not_read_is_a_
     assert found == {}
 
 
-def test_topics_are_created_by_themselves_only_where_a_step_deletes_one() -> None:
+def test_no_topic_is_created_by_itself() -> None:
     properties = '"auto.create.topics.enable" = "true", "num.partitions" = "3"'
     assert problems(properties).keys() == {"auto.create.topics.enable", "num.partitions"}
-    assert problems(properties, clients=DELETED) == {}
     assert problems('"auto.create.topics.enable" = "false"') == {}
 
 

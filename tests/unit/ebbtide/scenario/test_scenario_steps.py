@@ -10,7 +10,6 @@ from scenario_problems import FILE, problems
 
 from ebbtide.errors import Problems
 from ebbtide.scenario.parse import parse
-from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.steps.table import KINDS
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.validate_order import FaultNow, impossible_now
@@ -109,7 +108,6 @@ def test_a_later_step_adds_partitions_to_those_of_an_earlier_one(count: int) -> 
         (SET_CONFIG + 'resource = "broker:controller"\nvalue = "1"', "resource", "controller_properties"),
         ('step = "set-feature"\nfeature = "elr"\nlevel = 1', "feature", "unknown feature"),
         ('step = "set-feature"\nfeature = "group.version"\nlevel = -1', "level", "0 or more"),
-        ('step = "delete-topic"\ntopic = "t"', "topic", "a topic that producers write to"),
         ('step = "add-partitions"\ntopic = "t"\ncount = 1', "count", "2 to 100 (t has 1 at first)"),
         ('step = "add-partitions"\ntopic = "tt"\ncount = 2', "topic", "unknown topic"),
         ('step = "delete-records"\npartition = "t-0"\nbefore = 0', "before", "1 or more"),
@@ -243,7 +241,7 @@ def test_a_start_of_a_node_with_a_dead_volume_is_refused_to_who_runs_it_and_not_
 def test_whoever_changes_a_schedule_or_a_cluster_to_run_it_is_refused_such_a_start() -> None:
     failed, restart = step("fail-disk", "broker(1)"), step("restart", "broker(1)")
     scenario = parse(FILE.replace("{steps}", f"[[steps]]\n{failed}\n[[steps]]\n{restart}"), file="x.toml")
-    assert [one.where for one in validate(Parts.of(scenario))] == ["steps[1].target"]
+    assert [one.where for one in validate(scenario)] == ["steps[1].target"]
     (found,) = impossible_now(scenario.steps[1], 1, [FaultNow("fail-disk", 1)])
     assert found.what == "a restart of a node with a volume that takes no writes"
     assert list(impossible_now(scenario.steps[1], 2, [FaultNow("fail-disk", 1)])) == []
@@ -329,16 +327,3 @@ def test_the_fault_reference_tells_of_every_kind_of_step() -> None:
     page = (ROOT / "docs" / "faults.md").read_text("utf-8")
     listed = set(re.findall(r"^\| ([a-z-]+) \|", page, re.MULTILINE))
     assert set(KINDS) - {"wait"} <= listed
-
-
-def test_a_deleted_topic_is_checked_beside_a_consumer_without_topics() -> None:
-    text = "[topics.t]\n[[consumers]]\nid = 1\n[[steps]]\nstep = 'delete-topic'\ntopic = 'nope'\n"
-    with pytest.raises(Problems) as refused:
-        parse(text, file="f")
-    assert {"consumers[0].topics", "steps[0].topic"} <= {one.where for one in refused.value.problems}
-
-
-def test_a_step_of_an_unknown_kind_has_its_keys_checked_all_the_same() -> None:
-    step = 'step = "kil"\ngroups = [["broker(1)"], ["brokers"]]\ntimes = 0\ndeadline_s = 0'
-    found = problems(step + '\nreplicas = ["broker(1)", "broker(1)"]')
-    assert found.keys() == {f"steps[0].{key}" for key in ("step", "groups", "times", "deadline_s", "replicas")}

@@ -1,4 +1,4 @@
-"""Every mistake of a file is reported at once, also beside values that cannot be read."""
+"""Values that cannot be read are reported at their places, with the shape that is right there."""
 
 from __future__ import annotations
 
@@ -10,128 +10,11 @@ from typing import Any
 
 import pytest
 import tomli_w
-from scenario_problems import problems
 
 from ebbtide.errors import Problems
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import load, parse
-from ebbtide.scenario.parts import TablePart
-from ebbtide.scenario.steps.step import TargetStep
 from ebbtide.scenario.steps.table import help_of_kind
-
-PARTITION = 'step = "partition"\ngroups = [["leader(t-0)"], ["followers(t-0)"]]'
-FLAP = 'step = "flap"\ntimes = 2\nperiod = "2s"\ngroups = [["leader(t-0)"], ["followers(t-0)"]]'
-
-
-@pytest.mark.parametrize(
-    ("steps", "unread", "where"),
-    [
-        pytest.param(
-            (PARTITION, 'step = "kill"\ntarget = 5', FLAP),
-            "steps[1].target",
-            "steps[2].step",
-            id="a flap while a cut is in force, after a step on an unknown node",
-        ),
-        pytest.param(
-            (PARTITION, 'step = "kil"\ntarget = "broker(1)"', FLAP),
-            "steps[1].step",
-            "steps[2].step",
-            id="a flap while a cut is in force, after a step of unknown kind that cannot be a heal",
-        ),
-        pytest.param(
-            ('step = "heeal"\ndeadline_s = 1\ntrigger = { after = "2s" }',),
-            "steps[0].step",
-            "steps[0].trigger.after",
-            id="a trigger after the deadline, of a step of unknown kind",
-        ),
-        pytest.param(
-            ('step = "wait"\ntrigger = { hw_at_least = { partition = "t-0", offset = 11 } }', 'step = "heeal"'),
-            "steps[1].step",
-            "steps[0].trigger.hw_at_least.offset",
-            id="a HW above all records, beside a step of unknown kind that sends none twice",
-        ),
-        pytest.param(
-            ('step = "wait"\ntrigger = { replicas = { partition = "t-0", are = ["controllers", 5] } }',),
-            "steps[0].trigger.replicas.are[1]",
-            "steps[0].trigger.replicas.are[0]",
-            id="a role of no broker beside another that cannot be read",
-        ),
-        pytest.param(
-            ('step = "partition"\ngroups = [["broker(1)", 5], ["broker(1)", "broker(9)"]]',),
-            "steps[0].groups[0][1]",
-            "steps[0].groups[1][1]",
-            id="an unknown broker beside a role that cannot be read",
-        ),
-        pytest.param(
-            ('step = "partition"\ngroups = [["broker(1)", 5], ["broker(1)"]]',),
-            "steps[0].groups[0][1]",
-            "steps[0].groups",
-            id="groups with a common node beside a role that cannot be read",
-        ),
-        pytest.param(
-            ('step = "isolate"\ntarget = "broker(1)"\nfrom = ["broker(1)"]\nname = 5',),
-            "steps[0].name",
-            "steps[0].from",
-            id="a node cut from itself, in a step whose name cannot be read",
-        ),
-        pytest.param(
-            (
-                'step = "wait"\ntrigger = { isr = { partition = "t-0", size = 4 } }',
-                'step = "rassign"\npartition = "t-0"\ntarget = "broker(1)"',
-            ),
-            "steps[1].step",
-            "steps[0].trigger.isr.size",
-            id="an ISR above the replicas, beside a step of unknown kind that reassigns nothing",
-        ),
-        pytest.param(
-            ('step = "start"\ntarget = "step(nobody)"', 'step = "kill"\ntarget = "broker(1)"\nname = 5'),
-            "steps[1].name",
-            "steps[0].target",
-            id="an unknown name, before a step whose name cannot be read",
-        ),
-    ],
-)
-def test_a_mistake_beside_a_value_that_cannot_be_read_is_reported_in_the_same_run(
-    steps: tuple[str, ...], unread: str, where: str
-) -> None:
-    found = problems(*steps, strict=True, producer="idempotent = true")
-    assert {unread, where} <= found.keys(), found
-
-
-@pytest.mark.parametrize(
-    ("steps", "where"),
-    [
-        pytest.param((PARTITION, 'step = "heeal"', FLAP), "steps[1].step", id="it may be the heal before the flap"),
-        pytest.param(
-            ('step = "kil"\ntarget = 5', 'step = "start"\ntarget = "broker(1)"'), "steps[0].step", id="a kill"
-        ),
-        pytest.param(('step = "partitoin"', 'step = "heal"'), "steps[0].step", id="the cut that a heal needs"),
-    ],
-)
-def test_no_mistake_is_reported_that_depends_on_a_step_of_unknown_kind(steps: tuple[str, ...], where: str) -> None:
-    assert {one for one in problems(*steps) if not one.startswith(where.removesuffix(".step"))} == set()
-
-
-def test_a_lone_mistake_in_cluster_is_reported_where_predictions_ask_for_feature_levels() -> None:
-    levels = 'features = { "eligible.leader.replicas.version" = 1 }'
-    found = problems(cluster='cluster = { brokers = "three" }\n', strict=True, prediction=levels)
-    assert set(found) == {"cluster.brokers"}
-
-
-def test_a_rule_is_skipped_if_a_field_that_it_reads_could_not_be_read() -> None:
-    def rule(*, target: str) -> Iterator[Any]:
-        yield target
-
-    assert list(TablePart(type=TargetStep, values={"target": "x"}).check(rule)) == ["x"]
-    assert list(TablePart(type=TargetStep, values={}, unread=frozenset({"target"})).check(rule)) == []
-
-
-def test_a_rule_that_reads_an_unknown_field_fails() -> None:
-    def rule(*, targte: str) -> Iterator[Any]:
-        yield targte
-
-    with pytest.raises(KeyError):
-        list(TablePart(type=TargetStep, values={"target": "x"}).check(rule))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from cluster.jars.maven import ArtifactMissing
 from cluster.jars.releases import _missing_error
 from ebbtide.errors import ExitCode
 from ebbtide.scenario import catalogue
+from ebbtide.scenario.safety import unknown_releases
 from ebbtide.scenario.steps.process import UpgradeStep
-from ebbtide.scenario.unknown_releases import unknown_releases
 from harness.cli.main import main
 
 

@@ -9,7 +9,7 @@ import pytest
 from ebbtide.errors import ExitCode
 from ebbtide.scenario.plain_values import STEP_KEYS
 from ebbtide.scenario.steps.table import KINDS, SHOWN, StepKind, keys_of
-from ebbtide.scenario.validate_requests import validate_error_name
+from ebbtide.scenario.validate_admin import validate_error_name
 from harness.cli.main import main
 
 

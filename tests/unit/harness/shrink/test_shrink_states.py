@@ -10,7 +10,6 @@ from replay_records import LOST
 
 from ebbtide.record.verdict import PropertyResult
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.triggers import BrokerTrigger, IsrTrigger, LeaderTrigger
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.words import Duration
@@ -42,7 +41,7 @@ def test_a_time_gives_way_to_the_state_that_came_about_in_it() -> None:
         trigger_of(leader_is={"partition": "t-0", "broker": "none"}),
     ]
     assert [one.after for one in was[:3]] == [None, Duration("3s"), Duration("3s")]
-    assert list(validate(Parts.of(scenario))) == []
+    assert list(validate(scenario)) == []
 
 
 def test_a_state_of_another_partition_than_the_one_that_lost_is_not_waited_for() -> None:
