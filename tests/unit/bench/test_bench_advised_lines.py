@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-import msgspec
 import pytest
 
-from bench import advise_clusters, advised_lines
 from bench.advise_clusters import PlannedLine, lines_of_part
 from bench.advised_lines import LineRun, MeasuredLine, counts_in_words, merge_lines, tables
 from harness.nightly.shards import Shard
@@ -63,12 +58,6 @@ def test_a_difference_stands_out() -> None:
     assert "- 0 that say *loses* lost committed records, 1 lost none," in counts_in_words([line(ran=showed(0))])
 
 
-def test_a_result_without_a_conclusion_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = {"a": line(ran=showed(1)), "b": line(ran=showed(0, "inconclusive")), "c": line()}
-    monkeypatch.setattr(advised_lines, "read_stored", lambda: lines)
-    assert advised_lines.keys_with_results() == {"a"}
-
-
 def test_parts_that_start_at_different_times_run_no_line_twice() -> None:
     planned = [
         PlannedLine(key=key, cluster="431", kafka="4.3.1", says="loses", settings="rf3", event="e", file=None)
@@ -76,20 +65,3 @@ def test_parts_that_start_at_different_times_run_no_line_twice() -> None:
     ]
     assert [one.key for one in lines_of_part(planned, Shard(1, 2), set())] == ["a", "c"]
     assert [one.key for one in lines_of_part(planned, Shard(2, 2), {"a"})] == ["b", "d"]
-
-
-@pytest.mark.parametrize("part", ["0/4", "5/4", "1", "x/4", "-1/4"])
-def test_a_part_that_does_not_exist_is_one_error_that_says_what_is_allowed(
-    part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["advise_clusters", "run", str(tmp_path), f"--part={part}"])
-    with pytest.raises(SystemExit) as ended:
-        advise_clusters.main()
-    assert ended.value.code == 2
-    assert f"argument --part: got '{part}', allowed: K/N with 1 <= K <= N" in capsys.readouterr().err
-
-
-def test_what_is_stored_can_be_read_back() -> None:
-    assert msgspec.json.decode(msgspec.json.encode([line(ran=showed(1))]), type=list[MeasuredLine]) == [
-        line(ran=showed(1))
-    ]

@@ -40,23 +40,6 @@ def test_what_no_history_notices_is_reported_as_a_survivor(capsys: pytest.Captur
     assert lines[-1].startswith("0 killed, 0 equivalent, 1 SURVIVED")
 
 
-def test_a_survivor_with_a_reason_is_equivalent(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mutant = next(one for one in mutants_of("table") if ROW in one.name)
-    monkeypatch.setattr(mutate_causes, "EQUIVALENT", {mutant.name: "nobody stands"})
-    code, lines = _ran(capsys, [*ONLY_THIS_ROW, "--histories", "0"])
-    assert code == 0
-    assert lines[0].startswith("equivalent nobody stands")
-
-
-def test_the_core_is_as_it_was_after_its_mutants(capsys: pytest.CaptureFixture[str]) -> None:
-    main([*ONLY_THIS_ROW, "--histories", "0"])
-    code, lines = _ran(capsys, ["table", "--only", "no mutant has this name", "--histories", "30", "--degraded", "0"])
-    assert code == 0
-    assert lines[-1].startswith("0 killed")
-
-
 def test_each_module_has_mutants() -> None:
     for module in MODULES:
         names = [mutant.name for mutant in mutants_of(module)]
@@ -66,9 +49,3 @@ def test_each_module_has_mutants() -> None:
 def test_each_equivalent_mutant_still_exists() -> None:
     names = {mutant.name for module in MODULES for mutant in mutants_of(module)}
     assert set(EQUIVALENT) <= names
-
-
-def test_a_module_without_mutants_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["words"])
-    assert "table, answer" in capsys.readouterr().err

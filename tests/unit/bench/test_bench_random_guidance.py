@@ -66,41 +66,6 @@ def test_each_round_is_a_run_of_each_arm_of_one_seed_and_the_next_command_goes_o
     assert played_runs == [("guided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
 
 
-def test_a_round_that_was_killed_between_its_arms_goes_on_with_the_one_that_is_missing(
-    tmp_path: Path, played_runs: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judge_or_explain = random_guidance.judge_or_explain
-    killed = iter([False, True])
-
-    def kill(record: Path | EbbtideError, judge: JudgeTogether) -> tuple[Verdict | None, str]:
-        if next(killed, False):
-            raise KeyboardInterrupt
-        return judge_or_explain(record, judge)
-
-    monkeypatch.setattr(random_guidance, "judge_or_explain", kill)
-    with pytest.raises(KeyboardInterrupt):
-        compare_arms(tmp_path, monkeypatch, "--rounds", "1")
-    compare_arms(tmp_path, monkeypatch, "--rounds", "2")
-    assert played_runs == [("guided", 7), ("unguided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
-    runs = [
-        msgspec.json.decode(line, type=random_guidance.Run)
-        for line in (tmp_path / "runs.jsonl").read_bytes().splitlines()
-    ]
-    assert [(one.arm, one.round) for one in runs] == [
-        ("guided", 1),
-        ("unguided", 1),
-        ("guided", 2),
-        ("unguided", 2),
-    ]
-
-
-def test_a_record_that_cannot_be_judged_says_why_and_ends_no_round() -> None:
-    assert random_guidance.judge_or_explain(LOST, lambda _: {LOST: HarnessError("no space")}) == (
-        None,
-        "not judged: no space",
-    )
-
-
 def test_the_facts_of_both_arms_are_listed_side_by_side_and_a_failed_run_reached_nothing(
     tmp_path: Path,
     played_runs: list[tuple[str, int]],

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from checkout import ROOT
 
-from bench.mutate_recovery import MUTANTS, copy_with, main
+from bench.mutate_recovery import MUTANTS, main
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -16,13 +14,6 @@ def test_what_a_mutant_changes_stands_in_its_module_once(name: str) -> None:
     assert (ROOT / "analysis" / "spec" / mutant.module).read_text().count(mutant.before) == 1
     assert mutant.after != mutant.before
     assert f"def {mutant.killer}(" in (ROOT / "tests" / "spec" / mutant.test_file).read_text()
-
-
-def test_a_mutant_stands_in_the_copy_and_not_in_the_checkout(tmp_path: Path) -> None:
-    mutant = MUTANTS["choice-1"]
-    copy_with(tmp_path, mutant)
-    assert mutant.after in (tmp_path / "analysis" / "spec" / mutant.module).read_text()
-    assert mutant.after not in (ROOT / "analysis" / "spec" / mutant.module).read_text()
 
 
 def test_a_mutant_that_its_test_misses_survives(
@@ -35,9 +26,3 @@ def test_a_mutant_that_its_test_misses_survives(
     assert first.endswith("killed by test_the_longest_log_is_elected")
     assert second.endswith("SURVIVED")
     assert last == "once more: python -m bench.mutate_recovery choice-2"
-
-
-def test_an_unknown_mutant_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["choice-99"])
-    assert "choice-1, choice-2" in capsys.readouterr().err

@@ -20,17 +20,6 @@ def _command(folder: Path, name: str, outcome: str, code: int = 0) -> str:
     return str(path)
 
 
-def test_two_commands_are_compared_round_by_round(tmp_path: Path) -> None:
-    one, other = (_command(tmp_path, name, "as-predicted") for name in ("one", "other"))
-    done = run_bench("small_record", str(SAVED), "--rounds", "2", "--warm", "0", "--command", one, "--vs", other)
-    assert_ended_well(done)
-    assert [line.split("|")[1].strip() for line in done.stdout.splitlines()[2:]] == [
-        one,
-        other,
-        "ratio, round by round",
-    ]
-
-
 @pytest.mark.parametrize(("code", "said"), [(0, "the verdicts differ"), (4, "failed: ")])
 def test_a_command_that_fails_or_judges_otherwise_ends_with_one(tmp_path: Path, code: int, said: str) -> None:
     one, other = _command(tmp_path, "one", "as-predicted"), _command(tmp_path, "other", "contradicted", code)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from bench import two_harnesses
-from bench.two_harnesses import Harness, Sample, findings_of, lines_of, sample_of, thirds, watch
+from bench.two_harnesses import Harness, Sample, findings_of, lines_of, sample_of
 from ebbtide.waiting import wait_until
 from harness.nightly.job import Job, ReleaseTarget
 from harness.nightly.store import FinishedJob, JobEnd
@@ -51,24 +47,6 @@ def test_only_what_the_other_night_may_do_is_no_finding(harness: Harness, job: F
     assert bool(findings_of(harness, samples_with([20] * 9), [job])) is is_found
 
 
-def test_a_night_without_runs_is_a_finding(harness: Harness) -> None:
-    assert "no run ended" in findings_of(harness, [], [])[0]
-
-
-@pytest.mark.parametrize(
-    ("values", "medians"), [([7], (7, 7)), ([5, 5, 90, 5, 5, 6], (5, 5.5)), ([10, 11, 12, 40, 50, 60], (10.5, 55))]
-)
-def test_the_thirds_of_a_night_are_compared_by_their_medians(values: list[float], medians: tuple[float, float]) -> None:
-    assert thirds(values) == medians
-
-
-def test_the_reason_of_an_inconclusive_run_is_listed(harness: Harness) -> None:
-    assert (
-        "healthy on 4.3.1 (local): inconclusive: no proof"
-        in lines_of(harness, [], [finished("inconclusive", "no proof")])[1]
-    )
-
-
 def test_descriptors_that_grow_are_a_finding(harness: Harness) -> None:
     found = findings_of(harness, samples_with([20, 20, 30, 30, 40, 40]), [finished("as-predicted")])
     assert found == ["here: the night's descriptors grew by 20"]
@@ -85,43 +63,6 @@ def test_a_night_that_did_not_come_to_its_end_is_a_finding(tmp_path: Path, scrip
     found = findings_of(ended, samples_with([20] * 9), [finished("as-predicted")])
     assert bool(found) is is_found
     assert all(f"exit code {process.returncode}" in one for one in found)
-
-
-def test_a_night_that_does_not_end_when_asked_is_killed_with_its_last_sample(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(two_harnesses, "SAMPLE_S", 0.1)
-    # It has the words of a night only once it ignores what asks it to end. What it started is killed first; the night
-    # may see that before it is killed itself, and must not seem to end by itself then.
-    script = "trap '' TERM; exec sh -c 'sleep 20 & wait; kill -KILL $$' sh \"$1\"ly"
-    with psutil.Popen(["sh", "-c", script, "sh", "night"]) as night:
-        here = Harness(name="here", process=night, store=tmp_path)
-        try:
-            _, findings = watch([here], until_s=time.monotonic(), kill_after_s=1)
-        finally:
-            for one in reversed(here.processes()):
-                one.kill()
-    assert night.returncode == -signal.SIGKILL
-    assert len(findings) == 1
-    assert "killed" in findings[0]
-    assert "night_descriptors=" in findings[0]
-
-
-def test_a_night_that_had_not_begun_when_it_was_asked_to_end_is_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(two_harnesses, "SAMPLE_S", 0.1)
-    # The words of a night come only after a second.
-    with psutil.Popen(
-        ["sh", "-c", 'sleep 1; exec "$1" -c "import signal; signal.pause()" nightly', "sh", sys.executable]
-    ) as night:
-        here = Harness(name="here", process=night, store=tmp_path)
-        try:
-            assert watch([here], until_s=time.monotonic(), kill_after_s=15)[1] == []
-        finally:
-            for one in reversed(here.processes()):
-                one.kill()
-    assert night.returncode == -signal.SIGTERM
 
 
 def test_a_live_night_is_sampled_with_what_it_started(tmp_path: Path) -> None:

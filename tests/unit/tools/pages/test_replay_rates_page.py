@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +34,6 @@ from tools.pages.replays import (
     row,
 )
 
-COUNTED = (("a", 20, 20), ("b", 4, 4), ("c", 18, 19), ("d", 8, 8))
 DEPARTURE = Departure(what="states of t-0", at_ns=7, after_step=2, recorded="leader 1", replayed="leader 2")
 
 
@@ -145,19 +143,6 @@ def test_replays_with_another_finding_are_listed_with_where_they_departed_and_fa
     assert "; after step 2, states of t-0: recorded leader 1; replayed leader 2\n" in text
 
 
-def test_nineteen_of_twenty_reach_the_aim() -> None:
-    text = section_of([results_of("a", same=19), results_of("b", same=18)])
-    assert "- Replayed 20 times or more: 2; 95 % or more the same: 1\n- Replays: 40; " in text
-
-
-def test_a_few_replays_that_were_all_the_same_are_distinguished_from_a_rate() -> None:
-    few = [msgspec.structs.replace(results_of(name, same=same), times=times) for name, same, times in COUNTED]
-    assert (
-        "- Replayed 20 times or more: 1; 95 % or more the same: 1\n"
-        "- Replayed 4 to 19 times, too few for that rate: 3; the same every time: 2\n" in section_of(few)
-    )
-
-
 def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not(capsys: pytest.CaptureFixture[str]) -> None:
     first, then = (
         results_of("a", same=20),
@@ -182,41 +167,6 @@ def test_the_scenario_with_the_fewest_replays_is_next_and_its_record_judged_anew
         ("first-partition", 1, False),
         ("healthy", 1, False),
     ]
-
-
-def test_replays_are_judged_in_one_go_and_the_record_of_one_that_was_not_the_same_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original, asked = load_run(LOST), []
-    planned = plan(original, kafka="3.9.1", seed=1)
-    same, other = (Path(shutil.copytree(LOST, tmp_path / "replays" / name)) for name in ("same", "other"))
-    ends = [
-        UnjudgedReplay(kafka="3.9.1", plan=planned, record=same),
-        UnjudgedReplay(kafka="3.9.1", plan=planned, failure="no space"),
-        UnjudgedReplay(kafka="3.9.1", plan=planned, record=other),
-    ]
-
-    def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-        asked.append(list(records))
-        verdicts = {
-            record: verdict for record in records if (verdict := read_verdict(RecordFolder(record))) is not None
-        }
-        verdicts[other] = msgspec.structs.replace(verdicts[other], outcome="inconclusive", why=["no final read"])
-        write_verdict(RecordFolder(other), verdicts[other])
-        return {**verdicts}
-
-    monkeypatch.setattr(replays, "check", lambda *_: None)
-    monkeypatch.setattr(replays, "prepare", lambda *_: SimpleNamespace())
-    monkeypatch.setattr(replays, "run_replays", lambda *_, times, **_rest: iter(ends[:times]))
-    (tmp_path / "kept").mkdir()
-    recorded = Path(shutil.copytree(LOST, tmp_path / "recorded"))
-    found = measure(recorded, tmp_path / "replays", 3, tmp_path / "kept", judge)
-    assert asked == [[recorded, same, other]]
-    assert (found.scenario, found.release, found.times, found.same) == ("last-replica-standing", "3.9.1", 2, 1)
-    assert [one.found.partition(",")[0] for one in found.departed] == ["inconclusive"]
-    assert "(no final read)" in found.departed[0].found
-    assert [one.name for one in (tmp_path / "kept").iterdir()] == ["other"]
-    assert not same.exists()
 
 
 def carried_out(monkeypatch: pytest.MonkeyPatch, *records: Path) -> None:
@@ -253,37 +203,6 @@ def test_a_replay_that_cannot_be_judged_is_kept_and_the_others_are_counted(
     assert folder.exists() is not asked
 
 
-@pytest.mark.parametrize(("brokers", "at_once"), [(2, 2), (3, 2), (4, 1), (6, 1)])
-def test_replays_run_two_at_once_unless_that_were_more_than_six_brokers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brokers: int, at_once: int
-) -> None:
-    original = load_run(LOST)
-    cluster = msgspec.structs.replace(original.scenario.cluster, brokers=brokers)
-    scenario = msgspec.structs.replace(original.scenario, cluster=cluster)
-    asked: list[int] = []
-
-    def run_replays(*_: object, jobs: int, **__: object) -> list[UnjudgedReplay]:
-        asked.append(jobs)
-        return []
-
-    carried_out(monkeypatch)
-    monkeypatch.setattr(replays, "load_run", lambda _: msgspec.structs.replace(original, scenario=scenario))
-    monkeypatch.setattr(replays, "run_replays", run_replays)
-    measure(LOST, tmp_path, 2, None, lambda _: {}, anew=False)
-    assert asked == [at_once]
-
-
-def test_an_interruption_says_where_the_replays_lie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with contextlib.suppress(KeyboardInterrupt), replays.replay_folder(tmp_path, None) as folder:
-        shutil.copytree(LOST, folder / "whole")
-        cut = Path(shutil.copytree(LOST, folder / "cut"))
-        write_manifest(
-            RecordFolder(cut), msgspec.structs.replace(read_manifest(RecordFolder(cut)), status="interrupted")
-        )
-        raise KeyboardInterrupt
-    assert f"ebbtide analyze {folder / 'whole'}\n" in capsys.readouterr().err
-
-
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Records of two scenarios; what is measured goes to a folder of its own."""
@@ -291,17 +210,6 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for scenario in ("first-partition", "healthy"):
         write_run(tmp_path / "runs", scenario, scenario)
     return tmp_path / "runs"
-
-
-def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no_other(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replays, "measure", measuring := FakeMeasure(failing="first-partition"))
-    assert main([str(runs), "--each", "15"]) == 1
-    assert main([str(runs)]) == 1
-    assert measuring.records == ["first-partition", "healthy", "healthy", "first-partition"]
-    assert {name: one.times for name, one in read_stored().items()} == {"healthy": 20}
-    assert main([str(runs), "--budget-m", "0"]) == 0
 
 
 def test_what_is_measured_anew_is_known_until_there_is_something_new(
@@ -320,27 +228,3 @@ def test_what_is_measured_anew_is_known_until_there_is_something_new(
     assert main([str(runs), "--times", "5"]) == 0
     assert main([str(runs), "--times", "3", "--anew", "healthy"]) == 0
     assert measuring.records[6:] == ["first-partition", "healthy", "of-today"]
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["RUNS", "--anew", "healhty"], "has records of first-partition, healthy"),
-        (["nowhere", "--anew", "healthy"], "no folder with records of the catalogue"),
-    ],
-)
-def test_a_scenario_that_cannot_be_measured_anew_is_refused_and_nothing_is_forgotten(
-    runs: Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str
-) -> None:
-    replays.write({"healthy": results_of("healthy", same=20)})
-    with pytest.raises(SystemExit):
-        main([str(runs) if word == "RUNS" else word for word in words])
-    assert says in capsys.readouterr().err
-    assert list(read_stored()) == ["healthy"]
-
-
-def test_a_folder_without_records_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main([str(tmp_path / "nowhere")])
-    assert "no folder with records of the catalogue" in capsys.readouterr().err
-    assert not (tmp_path / "nowhere").exists()
