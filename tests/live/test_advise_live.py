@@ -141,14 +141,3 @@ def test_each_missing_right_is_named(node: GuardedNode) -> None:
     assert "DESCRIBE_CONFIGS on the cluster is missing" in refusal(node, "without-broker-configs")
     assert "reassignments under way are unknown" in read_as(node, "without-moves").notes[0]
     assert "no topic is visible" in read_as(node, "without-topics").notes[0]
-
-
-def test_a_wrong_password_and_a_listener_of_controllers_are_named(node: GuardedNode) -> None:
-    assert "the broker refused the login" in refusal(node, "reader", "ebb")
-    with pytest.raises(UsageError, match="that is a listener of controllers"):
-        read_cluster([node.controller], Security())
-
-
-def test_a_listener_that_wants_tls_is_named(node: GuardedNode) -> None:
-    with pytest.raises(UsageError, match=r"security\.protocol"):
-        read_cluster([node.guarded], Security())

@@ -13,7 +13,6 @@ from live.commands import EBBTIDE, command, ebbtide, records_in
 
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
-from ebbtide.scenario import catalogue
 from ebbtide.waiting import wait_until
 
 pytestmark = pytest.mark.live
@@ -24,30 +23,6 @@ def complaint(done: subprocess.CompletedProcess[str], exit_code: int) -> str:
     assert "Traceback" not in done.stdout + done.stderr
     assert done.stderr.count("error: ") == 1, done.stderr
     return done.stderr
-
-
-@pytest.mark.beside
-def test_an_unknown_scenario_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    said = complaint(ebbtide("run", "last-replica-standin", "--runs", tmp_path / "runs"), 4)
-    assert "did you mean last-replica-standing?" in said
-    assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.beside
-def test_an_unknown_release_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    said = complaint(ebbtide("run", "healthy", "--kafka", "3.9.99", "--runs", tmp_path / "runs"), 4)
-    assert "3.9.99" in said
-    assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.beside
-def test_an_unknown_role_is_refused_with_its_place(tmp_path: Path) -> None:
-    scenario = tmp_path / "mine.toml"
-    text = catalogue.text_of("last-replica-standing")
-    scenario.write_text(text.replace('target = "leader(t-0)"', 'target = "boss(t-0)"'))
-    said = complaint(ebbtide("run", scenario, "--runs", tmp_path / "runs"), 4)
-    assert "steps[1].target" in said
-    assert "'boss(t-0)'" in said
 
 
 @pytest.mark.beside

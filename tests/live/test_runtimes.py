@@ -14,15 +14,13 @@ from host_turn import HOST
 from live.clusters import CONTROLLER, READY_S, Cluster
 
 from cluster.host.namespaces import Cut
-from cluster.host.processes import state_of
 from cluster.host.writeback import HELD_SETTINGS
 from cluster.runtime.base import PowerLossMethod, Runtime
 from cluster.runtime.jvm import CLEAN_EXIT_CODES
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.logs.segments import leo_of
-from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import wait_until
-from faults import disk, network, process
+from faults import disk, process
 from faults.base import Effect
 
 pytestmark = pytest.mark.live
@@ -140,16 +138,6 @@ def test_a_cleanly_stopped_broker_leaves_its_clean_shutdown_file(runtime: Runtim
     _bring_back(runtime, 2)
 
 
-def test_a_paused_broker_is_stopped_and_a_resumed_one_runs(runtime: Runtime) -> None:
-    pid = runtime.pid(2)
-    assert pid is not None
-    _proven(process.pause(runtime, 2))
-    assert state_of(pid) == "T"
-    _proven(process.resume(runtime, 2))
-    assert runtime.pid(2) == pid
-    runtime.wait_ready([2], READY_S)
-
-
 @pytest.mark.parametrize("node", [1, CONTROLLER])
 def test_a_node_that_lost_power_comes_back_with_what_was_fsynced(runtime: Runtime, node: int) -> None:
     effect = disk.power_loss(runtime, node)
@@ -168,14 +156,6 @@ def test_a_node_that_lost_power_comes_back_with_what_was_fsynced(runtime: Runtim
     _bring_back(runtime, node)
 
 
-def test_a_replaced_disk_is_empty_and_formatted_for_the_same_cluster(runtime: Runtime) -> None:
-    replaced = runtime.replace_disk(1)
-    assert replaced.lost_bytes > 0
-    assert replaced.left == ()
-    assert replaced.cluster_id == replaced.cluster_id_before is not None
-    _bring_back(runtime, 1)
-
-
 def test_a_cut_is_one_way_and_outlasts_a_restart_of_the_node(runtime: Runtime) -> None:
     there, back = Cut(source=1, target=2), Cut(source=2, target=1)
     runtime.network.cut([there])
@@ -192,24 +172,6 @@ def test_a_cut_is_one_way_and_outlasts_a_restart_of_the_node(runtime: Runtime) -
         runtime.network.heal()
     assert runtime.network.passing_pairs([there, back]) == {there, back}
     runtime.wait_ready([1, 2], READY_S)
-
-
-def test_a_partition_holds_and_heals(runtime: Runtime) -> None:
-    _proven(network.partition(runtime, network.cuts_between([[1], [2, CONTROLLER, CLIENTS]])))
-    _proven(network.heal(runtime))
-    runtime.wait_ready([1, 2], READY_S)
-
-
-def test_a_cut_that_is_not_applied_is_not_proven(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime.network, "cut", lambda cuts: None)
-    effect = network.partition(runtime, network.one_way_cuts([1], [2]))
-    assert effect.effect_ns is None
-    assert effect.why == "packets still pass 1>2"
-
-
-def test_a_running_node_is_not_started_twice(runtime: Runtime) -> None:
-    with pytest.raises(HarnessError, match="broker-1 runs already"):
-        runtime.start([1])
 
 
 def test_a_node_that_dies_at_start_is_reported_with_the_end_of_its_log(runtime: Runtime) -> None:

@@ -140,7 +140,7 @@ def names_in_the_log(record: Path) -> set[str]:
     return {str(one.fields["name"]) for one in items if isinstance(one, MetadataRecord) and one.name == "TopicRecord"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_watch_that_is_ended_early_leaves_no_topic(
     cluster: ForeignCluster, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -159,21 +159,6 @@ def test_a_watch_that_is_ended_early_leaves_no_topic(
     else:
         assert process.returncode == 3
     await_deletion(cluster, topic)
-
-
-def test_a_controller_that_cannot_be_reached_is_one_error_and_no_topic_is_made(
-    cluster: ForeignCluster, tmp_path: Path
-) -> None:
-    end = ebbtide(
-        "watch",
-        *("--bootstrap", cluster.address(1), "--controllers", cluster.address(2), "--for", "1m", "--runs", tmp_path),
-        timeout_s=60,
-    )
-    assert end.returncode == 4, end.stderr
-    assert "no controller gives the metadata log" in end.stderr
-    end = ebbtide("watch", "--bootstrap", cluster.controllers, "--for", "1m", "--runs", tmp_path, timeout_s=60)
-    assert end.returncode == 4, end.stderr
-    assert "that is a listener of controllers" in end.stderr
 
 
 MINE = """
@@ -237,6 +222,7 @@ def test_a_test_of_ones_own_watches_the_cluster_that_it_brought_up(tmp_path: Pat
     assert "committed" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_watch_whose_folder_is_renamed_writes_nothing_to_its_old_path(
     cluster: ForeignCluster, tmp_path: Path
 ) -> None:

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-import msgspec
 import pyarrow.parquet as pq
 import pytest
 from live.single_node import SingleNode, kafka_node
 from live.workloads_of_node import Make, await_producers, make, start
 
-from cluster.kafka_api.admin_requests import SetConfig
 from cluster.kafka_api.connection import LATEST, BrokerConnection
 from cluster.runtime.base import ClientProcess, StartClient
 from ebbtide.errors import HarnessError
@@ -26,7 +24,6 @@ from ebbtide.scenario.client_libraries import ConsumerLibrary
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
 from ebbtide.waiting import wait_until
 from workloads import group
-from workloads.admin import send_request
 from workloads.config import FINAL_CONSUMER, NewTopic
 from workloads.send_account import SendCounts
 from workloads.status import ClientState
@@ -260,12 +257,6 @@ def test_a_tailing_consumer_outlives_a_truncation_in_a_new_session(
     assert {row["value"] for row in first} - kept, "nothing was cut off"
 
 
-def test_a_topic_that_kafka_refuses_is_reported_with_its_words(kafka_node: SingleNode) -> None:
-    setup = NewTopic(assignment=((1,),), config={"min.insync.replicas": "none"})
-    with pytest.raises(TopicSettingsRefused, match=r"min\.insync\.replicas"):
-        create_topics([kafka_node.address], {"refused-by-kafka": setup}, timeout_s=10)
-
-
 def test_kafka_names_the_settings_that_topics_do_not_have_and_those_that_were_meant(kafka_node: SingleNode) -> None:
     setups = {
         name: NewTopic(assignment=((1,),), config={"retention.ms": "-1", **config})
@@ -278,21 +269,3 @@ def test_kafka_names_the_settings_that_topics_do_not_have_and_those_that_were_me
         ("misspelt", "Kafka does not know flush.message", "flush.messages"),
         ("beside", "Kafka does not know no-such", ""),
     ]
-
-
-def test_a_refused_setting_of_a_topic_names_the_one_that_was_meant(kafka_node: SingleNode) -> None:
-    create_topics([kafka_node.address], {"set": NewTopic(assignment=((1,),))}, timeout_s=10)
-    request = SetConfig(resource="topic:set", config="min.insync.replica", value="1")
-    answer = send_request([kafka_node.address], request, 10)
-    assert answer.error == "INVALID_CONFIG"
-    assert answer.message.endswith("min.insync.replica (did you mean 'min.insync.replicas'?)")
-    assert (
-        send_request([kafka_node.address], msgspec.structs.replace(request, config="min.insync.replicas"), 10).error
-        == "NONE"
-    )
-
-
-def test_creating_a_topic_again_finds_it(kafka_node: SingleNode) -> None:
-    setup = {"again": NewTopic(assignment=((1,), (1,)))}
-    for _ in range(2):
-        assert create_topics([kafka_node.address], setup, timeout_s=10) == {1: kafka_node.address}

@@ -1,4 +1,4 @@
-"""The problems of a scenario file with some steps."""
+"""The problems of scenario files."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ clause = "x"
 """
 
 
+def problems_of(text: str, *, strict: bool = False, to_run: bool = False) -> dict[str, str]:
+    """What is said of a file, by place; nothing: it is valid."""
+    try:
+        parse(text, file="x.toml", strict=strict, to_run=to_run)
+    except Problems as found:
+        return {str(one.where): one.render() for one in found.problems}
+    return {}
+
+
 def problems(
     *steps: str,
     cluster: str = "",
@@ -34,9 +43,4 @@ def problems(
 ) -> dict[str, str]:
     listed = "".join(f"[[steps]]\n{step}\n" for step in steps)
     file = FILE.replace("4.3.1", kafka).replace("count = 10", f"count = 10\n{producer}") + prediction
-    text = cluster + file.replace("{steps}", listed)
-    try:
-        parse(text, file="x.toml", strict=strict, to_run=to_run)
-    except Problems as found:
-        return {str(one.where): one.render() for one in found.problems}
-    return {}
+    return problems_of(cluster + file.replace("{steps}", listed), strict=strict, to_run=to_run)

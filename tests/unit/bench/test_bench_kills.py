@@ -26,10 +26,6 @@ def test_a_ledger_is_somebody_elses_if_its_run_lies_elsewhere(run: str, is_other
     assert is_of_another(ledger_of(tmp_path / run, tmp_path), tmp_path / "kills") is is_other
 
 
-def test_a_doctor_that_this_bench_started_has_the_folder_of_the_call(tmp_path: Path) -> None:
-    assert not is_of_another(ledger_of(Path.cwd(), tmp_path), tmp_path / "kills")
-
-
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b'{"line":"made","number":1}\n', bytes(range(128, 192))],

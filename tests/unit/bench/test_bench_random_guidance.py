@@ -64,31 +64,3 @@ def test_each_round_is_a_run_of_each_arm_of_one_seed_and_the_next_command_goes_o
     compare_arms(tmp_path, monkeypatch, "--rounds", "2")
     compare_arms(tmp_path, monkeypatch, "--rounds", "3", "--budget-s", "0")
     assert played_runs == [("guided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
-
-
-def test_the_facts_of_both_arms_are_listed_side_by_side_and_a_failed_run_reached_nothing(
-    tmp_path: Path,
-    played_runs: list[tuple[str, int]],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    compare_arms(tmp_path, monkeypatch, "--rounds", "2")
-    out = capsys.readouterr().out
-    assert "round 1 unguided: failed, " in out
-    assert "no space" in out
-    assert [line.split() for line in out.splitlines() if line.startswith("elr-of-two ")] == [
-        ["elr-of-two", "2", "(from", "1)", "-"],
-        ["elr-of-two", "x2", "2", "(from", "1)", "-"],
-    ]
-    assert "guided: 2 runs, 2 states and multiples of them reached" in out
-    assert "unguided: 2 runs, 0 states" in out
-    runs = [
-        msgspec.json.decode(line, type=random_guidance.Run)
-        for line in (tmp_path / "runs.jsonl").read_bytes().splitlines()
-    ]
-    assert [(one.arm, one.round, one.outcome, one.record != "") for one in runs] == [
-        ("guided", 1, "as-predicted", True),
-        ("unguided", 1, "failed", False),
-        ("guided", 2, "as-predicted", True),
-        ("unguided", 2, "failed", False),
-    ]

@@ -8,8 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench.two_harnesses import Harness, Sample, findings_of, lines_of, sample_of
-from ebbtide.waiting import wait_until
+from bench.two_harnesses import Harness, Sample, findings_of
 from harness.nightly.job import Job, ReleaseTarget
 from harness.nightly.store import FinishedJob, JobEnd
 
@@ -63,21 +62,3 @@ def test_a_night_that_did_not_come_to_its_end_is_a_finding(tmp_path: Path, scrip
     found = findings_of(ended, samples_with([20] * 9), [finished("as-predicted")])
     assert bool(found) is is_found
     assert all(f"exit code {process.returncode}" in one for one in found)
-
-
-def test_a_live_night_is_sampled_with_what_it_started(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"x" * 100_000)
-    # A shell that waits for another process, and is called as a night is.
-    with psutil.Popen(["sh", "-c", "sleep 60 & wait", "sh", "nightly"]) as night:
-        here = Harness(name="here", process=night, store=tmp_path)
-        try:
-            # The kernel shows the words of a process a moment after the process began.
-            sample = wait_until(lambda: sample_of(here), awaited="the words of the night", timeout_s=30)
-            assert sample.night_descriptors >= 3
-            assert sample.all_mib >= sample.night_mib > 0
-            assert sample.disk_mib > 0.09
-        finally:
-            for one in reversed(here.processes()):
-                one.kill()
-    assert sample_of(here) is None
-    assert "2 samples" in "\n".join(lines_of(here, samples_with([1, 2]), []))

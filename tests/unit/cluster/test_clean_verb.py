@@ -23,21 +23,10 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[CleanOutcome]:
     return found
 
 
-def test_nothing_to_clean_is_said(outcomes: list[CleanOutcome], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["clean"]) == ExitCode.AS_PREDICTED
-    assert "nothing to clean" in capsys.readouterr().out
-
-
 def test_each_thing_undone_is_listed(outcomes: list[CleanOutcome], capsys: pytest.CaptureFixture[str]) -> None:
     outcomes.append(CleanOutcome(run_id="r1", undone=("network namespace a", "volume b")))
     assert main(["clean"]) == ExitCode.AS_PREDICTED
     assert capsys.readouterr().out == "r1: undone: network namespace a\nr1: undone: volume b\n"
-
-
-def test_a_live_run_is_left_alone_and_named(outcomes: list[CleanOutcome], capsys: pytest.CaptureFixture[str]) -> None:
-    outcomes.append(CleanOutcome(run_id="r1", live=True))
-    assert main(["clean"]) == ExitCode.AS_PREDICTED
-    assert "r1: still running, not touched" in capsys.readouterr().out
 
 
 def test_what_could_not_be_undone_is_an_error(outcomes: list[CleanOutcome], capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,29 +130,36 @@ def test_every_needed_question_says_what_its_absence_disables_and_what_to_do() -
     assert len({question.name for question in QUESTIONS}) == len(QUESTIONS)
 
 
+def checks_of(*names: str) -> list[Check]:
+    """Look at these things only: the trials of the others take seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(doctor, "QUESTIONS", tuple(one for one in QUESTIONS if one.name in names))
+        return list(check_host())
+
+
 def test_a_full_disk_and_a_small_memory_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "FREE_DISK_BYTES", 1 << 60)
     monkeypatch.setattr(doctor, "FREE_MEMORY_BYTES", 1 << 60)
-    checks = {check.name: check for check in check_host() if check.name in ("disk space", "memory")}
-    assert {check.status for check in checks.values()} == {"missing"}
+    assert [check.status for check in checks_of("disk space", "memory")] == ["missing"] * 2
 
 
 def test_a_cache_folder_that_nobody_can_write_in_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EBBTIDE_CACHE", "/proc/ebbtide")
-    check = next(check for check in check_host() if check.name == "cache folder")
+    (check,) = checks_of("cache folder")
     assert (check.status, check.disables) == ("missing", ("kafka fetch",))
     assert "cannot write in /proc" in check.detail
 
 
 def test_a_cache_folder_that_is_not_there_yet_is_not_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path / "home" / "cache"))
-    check = next(check for check in check_host() if check.name == "cache folder")
+    (check,) = checks_of("cache folder")
     assert check.status == "ok"
     assert list(tmp_path.iterdir()) == []
 
 
 def _librdkafka_check() -> Check:
-    return next(check for check in check_host() if check.name == "librdkafka")
+    (check,) = checks_of("librdkafka")
+    return check
 
 
 def test_librdkafka_has_its_version_or_what_to_install_and_no_run_needs_it(
@@ -196,11 +203,17 @@ def test_without_root_nothing_is_tried_that_needs_it(monkeypatch: pytest.MonkeyP
     assert "unknown" not in statuses.values()
 
 
+def left_since(before: HostState) -> list[str]:
+    """Another harness on this host may begin or end its hold of the kernel's write-back meanwhile."""
+    left = HostState.now().left_since(before, f"doctor-{os.getpid()}")
+    return [one for one in left if not one.startswith("sysctl ")]
+
+
 @pytest.mark.root
 def test_the_real_checks_leave_nothing_behind_and_none_of_them_breaks() -> None:
     before = HostState.now()
     checks = check_host()
-    assert HostState.now().left_since(before, f"doctor-{os.getpid()}") == []
+    assert left_since(before) == []
     assert [check for check in checks if check.status == "unknown"] == []
 
 
@@ -212,10 +225,10 @@ def test_a_file_system_that_keeps_what_was_not_fsynced_fails_the_power_loss_tria
 
     before = HostState.now()
     monkeypatch.setattr(Volume, "shut_down", lambda volume: True)
-    checks = {check.name: check for check in check_host() if check.name == "ext4 shutdown"}
-    assert checks["ext4 shutdown"].status == "missing"
-    assert "kept a file that was not fsynced" in checks["ext4 shutdown"].detail
-    assert HostState.now().left_since(before, f"doctor-{os.getpid()}") == []
+    (check,) = checks_of("ext4 shutdown")
+    assert check.status == "missing"
+    assert "kept a file that was not fsynced" in check.detail
+    assert left_since(before) == []
 
 
 @pytest.mark.root
@@ -224,9 +237,9 @@ def test_a_packet_filter_that_does_not_drop_fails_the_cut_trial(monkeypatch: pyt
 
     before = HostState.now()
     monkeypatch.setattr(BridgeNetwork, "cut", lambda network, cuts: None)
-    checks = {check.name: check for check in check_host() if check.name == "bridge and nft"}
-    assert checks["bridge and nft"].status == "missing"
-    assert HostState.now().left_since(before, f"doctor-{os.getpid()}") == []
+    (check,) = checks_of("bridge and nft")
+    assert check.status == "missing"
+    assert left_since(before) == []
 
 
 def test_the_checks_that_every_run_needs_say_so_and_no_others() -> None:

@@ -68,17 +68,6 @@ def test_one_process_judges_all_records_and_ends_with_the_session(judge: Judging
     assert asked(tmp_path)[-1][0] != first, "a closed judge starts again"
 
 
-def test_it_has_the_priority_of_its_caller_also_before_a_record_waits(judge: JudgingProcess, tmp_path: Path) -> None:
-    judge.begin()
-    assert judge._process is not None
-    process = psutil.Process(judge._process.pid)
-    assert process.nice() == os.nice(0)
-    judge.judge(tmp_path / "one")
-    assert int(asked(tmp_path)[0][2]) == os.nice(0)
-    group = Path(f"/proc/{process.pid}/autogroup")  # not every kernel has it
-    assert not group.exists() or group.read_text().endswith(" nice 0\n")
-
-
 _SLOW_STAND_IN = """
 import json, os, select, sys
 path = sys.stdin.readline().rstrip("\\n")
@@ -109,18 +98,6 @@ def test_who_waits_hears_the_stage_and_how_many_records_are_done(
         "0 of 1 record done, stage 1 of 7: reading",
         "0 of 1 record done, stage 2 of 7: summing up",
     ]
-
-
-@pytest.mark.parametrize(("many", "words"), [(False, []), (True, ["--many"])])
-def test_a_process_for_many_records_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, many: bool, words: list[str]
-) -> None:
-    monkeypatch.setenv("ENDED", str(tmp_path / "ended"))
-    script = tmp_path / "stand_in.py"
-    script.write_text(_STAND_IN)
-    with JudgingProcess([sys.executable, str(script)], many=many) as judge:
-        judge.judge(tmp_path / "one")
-    assert asked(tmp_path)[0][3:] == words
 
 
 @pytest.fixture
@@ -181,22 +158,6 @@ def test_whether_a_record_is_judged_is_answered_also_if_the_process_fails(
     wait_until(lambda: not judge.is_judging(tmp_path / "nonsense"), awaited="the answer", timeout_s=20)
     with pytest.raises(HarnessError, match="answers with something else"):
         judge.judge(tmp_path / "nonsense")
-
-
-def test_a_process_that_ends_is_replaced_and_judges_the_record(judge: JudgingProcess, tmp_path: Path) -> None:
-    judge.judge(tmp_path / "one")
-    judge.judge(tmp_path / "killer-once")
-    judge.judge(tmp_path / "two")
-    pids = [pid for pid, *_ in asked(tmp_path)]
-    assert [name for _, name, _ in asked(tmp_path)] == ["one", "killer-once", "killer-once", "two"]
-    assert (pids[0], pids[2]) == (pids[1], pids[3])
-    assert pids[0] != pids[2]
-
-
-def test_a_record_with_which_it_ends_twice_fails_with_its_last_words(judge: JudgingProcess, tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match=r"(?s)ended twice with.*killer.*it crashed here"):
-        judge.judge(tmp_path / "killer")
-    judge.judge(tmp_path / "one")
 
 
 def test_records_handed_over_are_judged_meanwhile_and_answered_in_any_order(
@@ -277,12 +238,6 @@ def test_a_record_whose_path_is_no_line_is_refused(judge: JudgingProcess, tmp_pa
     assert judge.judge(tmp_path / "one").exit_code == 1
 
 
-def test_it_ends_while_the_caller_goes_on(judge: JudgingProcess, tmp_path: Path) -> None:
-    judge.judge(tmp_path / "one")
-    judge.finish()
-    wait_until((tmp_path / "ended").exists, awaited="the end of the process", timeout_s=30)
-
-
 def test_a_record_that_cannot_be_judged_has_the_error_of_the_command(judge: JudgingProcess, tmp_path: Path) -> None:
     answer = judge.judge(tmp_path / "none")
     assert (answer.exit_code, answer.failure) == (4, "error: no record")
@@ -313,24 +268,9 @@ def test_a_process_that_does_not_answer_is_ended_and_the_error_has_its_last_word
     assert process.poll() is not None
 
 
-@pytest.mark.parametrize("answer", ["oops", ""])
-def test_an_answer_that_is_no_json_fails_with_the_answer(tmp_path: Path, answer: str) -> None:
-    script = tmp_path / "stand_in.py"
-    script.write_text(f"input(); print({answer!r}, flush=True); input()")
-    judge = JudgingProcess([sys.executable, str(script)])
-    with pytest.raises(HarnessError, match=f"(?s)answers with something else.*'{answer}'"):
-        judge.judge(tmp_path / "one")
-
-
 def test_a_command_that_does_not_exist_fails() -> None:
     with pytest.raises(HarnessError, match="the judging process does not start"):
         JudgingProcess(["/no/such/command"]).begin()
-
-
-def test_a_process_without_a_folder_for_its_log_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with pytest.raises(HarnessError, match="the judging process does not start"):
-        JudgingProcess([sys.executable, "-c", ""]).begin()
 
 
 _SLOW = """

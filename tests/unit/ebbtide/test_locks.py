@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -116,11 +115,3 @@ def test_a_lock_is_no_symbolic_link(tmp_path: Path) -> None:
     with pytest.raises(LockUnavailable), hold_lock(tmp_path, busy="", unlockable="cannot lock", next=""):
         pass
     assert (tmp_path / "precious").read_text() == ""
-
-
-def test_two_descriptors_of_one_process_exclude_each_other(tmp_path: Path) -> None:
-    with await_lock(tmp_path / "lock", purpose="a test", timeout_s=5):
-        other = os.open(tmp_path / "lock", os.O_RDONLY)
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.close(other)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from deep_folders import nest
 
-from cluster.host.containers import Container
 from ebbtide.errors import ExitCode
 from ebbtide.scratch import (
     IMAGE,
@@ -25,7 +24,6 @@ from ebbtide.scratch import (
     remove_abandoned,
     scratch_folder,
 )
-from ebbtide.waiting import wait_until
 from harness.cli.main import main
 
 OWNS = """
@@ -139,23 +137,6 @@ def test_a_folder_that_nobody_owns_for_certain_is_left_alone(tmp_path: Path) -> 
     (tmp_path / f"{SPARK}file").touch()
     assert remove_abandoned() == {}
     assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_clean_removes_what_a_killed_judging_left(
-    owner: tuple[subprocess.Popen[str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    process, folder = owner
-    process.kill()
-    wait_until(lambda: process.poll() is not None, awaited="the owner's end", timeout_s=60)
-    nothing: list[Container] = []
-    monkeypatch.setattr("cluster.clean.ledgers_dir", lambda: tmp_path / "ledger")
-    monkeypatch.setattr("cluster.clean.abandoned_containers", lambda known: nothing)
-    monkeypatch.setattr("cluster.clean.remove_dead_sockets", list)
-    assert main(["clean"]) == ExitCode.AS_PREDICTED
-    assert capsys.readouterr().out == f"scratch: undone: temporary folder {folder}\n"
 
 
 def test_a_planted_folder_of_any_depth_does_not_stop_the_clean_up(tmp_path: Path) -> None:

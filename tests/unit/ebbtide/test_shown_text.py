@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.report.pages import page_templates
-from ebbtide.errors import Problems, UsageError
+from ebbtide.errors import Problems
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import parse
 from ebbtide.shown_console import PlainTextConsole
@@ -36,11 +36,6 @@ def test_json_keeps_its_values() -> None:
     text = json.dumps({"a": "\x7f\x85\u2028"}, ensure_ascii=False)
     assert json.loads(escape_controls(text)) == json.loads(text)
     assert escape_controls(text).isprintable()
-
-
-def test_an_error_shows_what_it_got_without_obeying_it() -> None:
-    assert "\x1b" not in UsageError("x", got="\x1b[2J").render()
-    assert "\x1b" not in str(Problems("file\x1b", [UsageError("x", where="\x1b")], next="\x1b"))
 
 
 @pytest.mark.parametrize("color", [None, "truecolor"])
@@ -123,8 +118,3 @@ def test_a_topic_that_would_be_another_path_is_refused(name: str) -> None:
     assert name in text
     with pytest.raises(Problems, match="not a topic name"):
         parse(text, file="x.toml")
-
-
-def test_every_shipped_scenario_has_texts_without_control_characters() -> None:
-    for name in catalogue.names():
-        catalogue.find(name)

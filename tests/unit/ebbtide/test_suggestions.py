@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from ebbtide.errors import UsageError
 from ebbtide.plurals import plural
-from ebbtide.scenario import catalogue
 from ebbtide.suggestions import (
     allowed_words,
     bracketed_suggestion,
@@ -73,18 +69,3 @@ def test_one_thing_is_singular_and_thousands_have_commas() -> None:
     assert plural(0, "record") == "0 records"
     assert plural(2000, "record") == "2,000 records"
     assert plural(2, "loss", "losses") == "2 losses"
-
-
-def test_a_mistyped_scenario_shows_the_nearest_three_and_not_the_whole_catalogue() -> None:
-    with pytest.raises(UsageError) as caught:
-        catalogue.find("last-replica-standin")
-    told = caught.value.render().splitlines()
-    assert len(told) <= 5
-    assert max(map(len, told)) < 160
-    assert "last-replica-standing" in told[0]
-    assert f"lists all {len(catalogue.names())}" in told[-1]
-
-
-def test_a_scenario_that_resembles_none_says_where_they_are_listed() -> None:
-    with pytest.raises(UsageError, match="a name that `ebbtide scenarios` lists"):
-        catalogue.find("xyz")

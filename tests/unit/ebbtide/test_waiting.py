@@ -14,10 +14,6 @@ def test_the_first_truthy_value_is_returned() -> None:
     assert wait_until(lambda: next(numbers), awaited="a number", timeout_s=5, poll_s=0.001) == 1
 
 
-def test_a_condition_that_holds_already_needs_no_time() -> None:
-    assert wait_until(lambda: "there", awaited="it", timeout_s=0) == "there"
-
-
 def test_a_wait_that_expires_says_what_it_awaited_and_what_it_last_saw() -> None:
     seen = []
 

@@ -120,15 +120,6 @@ def test_a_held_answer_that_makes_a_follower_truncate_says_so_in_the_proof_and_t
     assert json.loads((tmp_path / "wire.jsonl").read_text().splitlines()[-1])["diverging"] == [shown]
 
 
-def test_a_hold_that_held_nothing_says_what_did_pass(faults: WireFaults, runtime: FakeRuntime) -> None:
-    hold = _hold(faults)
-    runtime.wire.passed = {1: 8, 63: 2}
-    assert not _proven(faults.release([hold]))
-    assert not _proven(hold.effect())
-    assert hold.effect().why == "no AlterPartition request of node-1 to node-100 came by"
-    assert hold.effect().proof["passed"] == {"Fetch": 3, "BrokerHeartbeat": 2}
-
-
 def test_a_release_is_proven_by_the_bytes_that_went_on_and_tells_the_answers(
     faults: WireFaults, runtime: FakeRuntime
 ) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+import scenario_problems
+from confluent_kafka import KafkaError, Producer
 
 from ebbtide import librdkafka
 from ebbtide.errors import HarnessError, Problems
@@ -13,11 +12,10 @@ from ebbtide.scenario.kafka_settings import allowed_settings
 from ebbtide.scenario.model import ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.safety import refuse_unsafe
-from ebbtide.scenario.write import brief_text_of, text_of
+from ebbtide.scenario.write import text_of
 from harness.runner.client_tools import require_libraries
 from workloads.config import Endpoints, ProducerConfig
-from workloads.library_settings import java_settings, librdkafka_settings, producer_line, producer_module
-from workloads.librdkafka_producer import open_producer
+from workloads.library_settings import java_settings, librdkafka_settings
 from workloads.librdkafka_sends import name_of_error
 from workloads.transactions import _ANSWER_S
 
@@ -36,11 +34,7 @@ rate_per_s = 10
 
 def problems_of(extra: str) -> dict[str, str]:
     """The problems of a file whose producer has these keys too, by place."""
-    try:
-        parse(FILE + extra, file="x.toml")
-    except Problems as error:
-        return {str(one.where): one.what for one in error.problems}
-    return {}
+    return scenario_problems.problems_of(FILE + extra)
 
 
 def scenario_of(**producer: object) -> Scenario:
@@ -132,17 +126,6 @@ def test_what_a_library_cannot_do_is_refused_at_its_key(extra: str, where: str) 
     assert where in problems_of(extra)
 
 
-def test_every_library_that_can_do_it_is_named() -> None:
-    with pytest.raises(Problems, match="or client = 'kafka-python' or 'java'"):
-        parse(FILE + 'client = "librdkafka"\ntransactional = true\ntxn_records = 5', file="x.toml")
-
-
-def test_a_java_producer_takes_any_rate_and_size_and_names_its_partitions_itself() -> None:
-    text = FILE.replace("rate_per_s = 10", "rate_per_s = 0.5") + 'client = "java"\npayload_bytes = 500\n'
-    (producer,) = parse(text, file="x.toml").producers
-    assert (producer.rate_per_s, producer.payload_bytes, producer.keys) == (0.5, 500, None)
-
-
 def test_a_scenario_without_a_file_cannot_load_code_into_a_client() -> None:
     unsafe = scenario_of(client="librdkafka", properties={"plugin.library.paths": "/x.so"})
     with pytest.raises(Problems, match=r"plugin\.library\.paths"):
@@ -153,10 +136,6 @@ def test_no_setting_of_a_scenario_names_a_file_code_or_an_address() -> None:
     words = ("class", "path", ".location", "servers", "file", "plugin", "interceptor", "jaas", "url", "_cb")
     for place in ("producer", "librdkafka", "kafka-python"):
         assert not [name for name in allowed_settings(place) if any(word in name for word in words)]
-
-
-def test_a_scenario_of_today_is_written_as_before() -> None:
-    assert "client" not in text_of(scenario_of()) + brief_text_of(scenario_of())
 
 
 def test_the_library_is_written_and_read_again() -> None:
@@ -179,23 +158,11 @@ def test_every_setting_is_one_that_librdkafka_knows(idempotent: bool) -> None:
     Producer({"bootstrap.servers": "localhost:1", **own})
 
 
-def test_a_setting_with_an_impossible_value_is_one_clear_error() -> None:
-    with pytest.raises(HarnessError, match="librdkafka refuses") as caught:
-        open_producer(config_of(properties={"message.timeout.ms": "soon"}), ["localhost:1"])
-    assert "message.timeout.ms" in str(caught.value.got)
-
-
 def test_a_transactional_java_client_answers_before_the_producer_stops_waiting() -> None:
     java = java_settings(config_of(transactional_id="x"))
     assert java["transactional.id"] == "x"
     assert java["enable.idempotence"] is True
     assert int(str(java["max.block.ms"])) < 1_000 * _ANSWER_S < 1 + int(str(java["transaction.timeout.ms"]))
-
-
-@pytest.mark.parametrize("transactional", [True, False])
-def test_one_program_is_every_java_producer(transactional: bool) -> None:
-    (spec,) = scenario_of(client="java", transactional=transactional).producers
-    assert producer_module(spec) == "java_producer"
 
 
 def test_the_libraries_have_the_same_limits() -> None:
@@ -206,22 +173,7 @@ def test_the_libraries_have_the_same_limits() -> None:
         assert rdkafka[name] == java[name]
 
 
-def test_the_manifest_names_the_library_and_its_settings() -> None:
-    line = producer_line("librdkafka", config_of(properties={"retry.backoff.ms": "7"}))
-    assert line.startswith("client=librdkafka, acks=-1")
-    assert "retry.backoff.ms=7" in line
-    assert producer_line("kafka-python", config_of()).startswith("acks=-1")
-
-
 def test_an_error_of_a_broker_has_kafkas_name_and_others_librdkafkas() -> None:
     assert name_of_error(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS)) == "NOT_ENOUGH_REPLICAS"
     assert name_of_error(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)) == "MESSAGE_TOO_LARGE"
     assert name_of_error(KafkaError(KafkaError._MSG_TIMED_OUT)) == "_MSG_TIMED_OUT"
-
-
-def test_a_refused_record_never_entered_the_queue(tmp_path: Path) -> None:
-    producer = Producer({"message.max.bytes": 1000})
-    with pytest.raises(KafkaException) as caught:
-        producer.produce("t", b"x" * 2000)
-    assert name_of_error(caught.value.args[0]) == "MESSAGE_TOO_LARGE"
-    assert len(producer) == 0

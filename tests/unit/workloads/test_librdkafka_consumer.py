@@ -18,7 +18,7 @@ from ebbtide.journal.commits import LastCommitAnswer, outcome_of_commit
 from ebbtide.scenario.client_libraries import GroupProtocol
 from workloads import librdkafka_consumer
 from workloads.config import ConsumerConfig, Endpoints
-from workloads.library_settings import consumer_line, librdkafka_consumer_settings
+from workloads.library_settings import librdkafka_consumer_settings
 from workloads.librdkafka_consumer import LibrdkafkaError, LibrdkafkaReader
 from workloads.rebalances import Listener
 
@@ -336,8 +336,3 @@ def test_librdkafka_takes_the_settings_of_every_consumer(group: str | None, prot
 def test_a_consumer_that_journals_its_commits_makes_no_others() -> None:
     assert librdkafka_consumer_settings(config_of("g"))["enable.auto.commit"] is True
     assert librdkafka_consumer_settings(config_of("g", commit_every=5))["enable.auto.commit"] is False
-
-
-def test_the_manifest_names_the_library_of_a_consumer() -> None:
-    assert consumer_line("librdkafka", config_of("g", "consumer")).startswith("client=librdkafka, group.id=g")
-    assert consumer_line("kafka-python", config_of("g")).startswith("group_id=g")

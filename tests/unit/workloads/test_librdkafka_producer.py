@@ -166,15 +166,6 @@ def test_the_journal_of_a_killed_producer_has_all_until_its_last_flush(make: Mak
     assert [row["status"] for row in sorted(rows, key=lambda row: row["value"])] == ["acked"] * 100 + ["unknown"] * 50
 
 
-def test_few_payloads_are_made_ahead_if_they_are_long(make: Make) -> None:
-    sent = make(payload_bytes=300_000)
-    assert sent.sender.send_burst(1)
-    assert len(sent.sender._payloads) == 3
-    assert sent.sender.send_burst(5)
-    sent.await_answers()
-    assert len(sent.rows()) == 6
-
-
 def test_no_answer_is_older_than_the_call_that_brought_it(make: Make) -> None:
     sent = make()
     sent.hand_over(3)
@@ -213,70 +204,36 @@ def test_an_answer_of_another_partition_does_not_continue_those_of_this_one(sent
     ]
 
 
-def test_an_answer_out_of_turn_keeps_its_offset(sent: Sent) -> None:
-    sent.hand_over(6)
-    for sequence, offset in ((0, 10), (1, 11), (4, 12), (2, 13), (3, 14), (5, 15)):
-        sent.answer(sequence, offset)
-    assert [offset for _, offset in sent.outcomes()] == [10, 11, 13, 14, 12, 15]
+LATE = (-1001, TIMED_OUT)
+"""No offset, and librdkafka's own error."""
 
 
-def test_a_gap_in_the_offsets_is_kept(sent: Sent) -> None:
-    sent.hand_over(4)
-    for sequence, offset in ((0, 10), (1, 11), (2, 20), (3, 21)):
-        sent.answer(sequence, offset)
-    assert [offset for _, offset in sent.outcomes()] == [10, 11, 20, 21]
-
-
-def test_a_timeout_between_acks_is_unknown_and_the_others_keep_their_offsets(sent: Sent) -> None:
-    sent.hand_over(4)
-    sent.answer(0, 10)
-    sent.answer(1, 11)
-    sent.answer(2, -1001, TIMED_OUT)
-    sent.answer(3, 12)
-    assert sent.outcomes() == [("acked", 10), ("acked", 11), ("unknown", None), ("acked", 12)]
-
-
-def test_a_second_answer_changes_nothing(sent: Sent) -> None:
-    sent.hand_over(5)
-    for sequence in range(3):
-        sent.answer(sequence, 10 + sequence)
-    sent.answer(1, -1001, TIMED_OUT)
-    sent.answer(2, 13)
-    sent.answer(3, 13)
-    assert sent.outcomes() == [*(("acked", 10 + sequence) for sequence in range(4)), ("unknown", None)]
-
-
-def test_a_second_answer_that_would_continue_the_last_answers_changes_nothing(sent: Sent) -> None:
-    sent.hand_over(5)
-    sent.answer(2, 20)
-    sent.answer(0, 18)
-    sent.answer(1, 19)
-    sent.answer(2, 20)
-    sent.answer(3, 21)
-    assert sent.outcomes() == [("acked", 18), ("acked", 19), ("acked", 20), ("acked", 21), ("unknown", None)]
-
-
-def test_a_record_without_an_answer_is_unknown_also_before_answered_ones(sent: Sent) -> None:
-    sent.hand_over(4)
-    sent.answer(1, 10)
-    sent.answer(2, 11)
-    assert [status for status, _ in sent.outcomes()] == ["unknown", "acked", "acked", "unknown"]
-
-
-def test_answers_of_records_that_nobody_handed_over_are_ignored(sent: Sent) -> None:
-    sent.hand_over(1)
-    sent.answer(7, 10)
-    sent.answer(0, 3)
-    sent.sends.flush()
-    assert sent.sends.acked_count == 1
-    assert sent.outcomes() == [("acked", 3)]
-
-
-def test_an_error_with_the_next_offset_is_no_ack(sent: Sent) -> None:
-    sent.hand_over(2)
-    sent.answer(0, 10)
-    sent.answer(1, 11, TIMED_OUT)
-    assert sent.outcomes() == [("acked", 10), ("unknown", None)]
+@pytest.mark.parametrize(
+    ("answers", "outcomes"),
+    [
+        pytest.param(
+            [(0, 10), (1, 11), (4, 12), (2, 13), (3, 14), (5, 15)], [10, 11, 13, 14, 12, 15], id="out of turn"
+        ),
+        pytest.param([(0, 10), (1, 11), (2, 20), (3, 21)], [10, 11, 20, 21], id="a gap in the offsets"),
+        pytest.param([(0, 10), (1, 11), (2, *LATE), (3, 12)], [10, 11, None, 12], id="a timeout between acks"),
+        pytest.param(
+            [(0, 10), (1, 11), (2, 12), (1, *LATE), (2, 13), (3, 13)], [10, 11, 12, 13, None], id="second answers"
+        ),
+        pytest.param(
+            [(2, 20), (0, 18), (1, 19), (2, 20), (3, 21)], [18, 19, 20, 21, None], id="a second that would continue"
+        ),
+        pytest.param([(1, 10), (2, 11)], [None, 10, 11, None], id="none before and behind answered ones"),
+        pytest.param([(7, 10), (0, 3)], [3], id="of a record that nobody handed over"),
+        pytest.param([(0, 10), (1, 11, TIMED_OUT)], [10, None], id="an error with the next offset"),
+    ],
+)
+def test_each_record_has_the_outcome_of_its_own_first_answer(
+    sent: Sent, answers: list[tuple[Any, ...]], outcomes: list[int | None]
+) -> None:
+    sent.hand_over(len(outcomes))
+    for answer in answers:
+        sent.answer(*answer)
+    assert sent.outcomes() == [("unknown" if offset is None else "acked", offset) for offset in outcomes]
 
 
 def test_the_account_ends_once(sent: Sent) -> None:

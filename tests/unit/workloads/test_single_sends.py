@@ -52,14 +52,6 @@ def account(tmp_path: Path) -> Account:
     return Account(tmp_path)
 
 
-def test_consecutive_answers_share_a_frame_and_keep_their_own_offsets(account: Account) -> None:
-    account.hand_over(3)
-    for sequence in range(3):
-        account.ack(sequence, 70 + sequence)
-    assert account.answer_frames() == 1
-    assert account.rows() == [(0, "acked", 70, None), (1, "acked", 71, None), (2, "acked", 72, None)]
-
-
 def test_runs_of_acks_that_continue_each_other_share_a_frame(account: Account) -> None:
     account.hand_over(9)
     account.sends.ack_run(account.lane, 0, 3, 70, 10)
@@ -87,14 +79,6 @@ def test_a_run_of_acks_beyond_a_gap_or_of_answered_records_changes_no_other_reco
     ]
 
 
-def test_answers_out_of_order_or_with_a_gap_in_the_offsets_are_apart(account: Account) -> None:
-    account.hand_over(4)
-    for sequence, offset in ((2, 9), (0, 5), (1, 7), (3, 8)):
-        account.ack(sequence, offset)
-    assert account.answer_frames() == 4
-    assert [offset for _, _, offset, _ in account.rows()] == [5, 7, 9, 8]
-
-
 def test_acked_records_without_an_offset_share_a_frame(account: Account) -> None:
     account.hand_over(2)
     account.ack(0, None)
@@ -108,15 +92,3 @@ def test_answers_that_came_at_different_times_are_apart(account: Account) -> Non
     account.ack(0, 0, done_ns=0)
     account.ack(1, 1, done_ns=6_000_000)
     assert account.answer_frames() == 2
-
-
-def test_a_record_without_an_answer_is_unknown_and_a_second_answer_changes_nothing(account: Account) -> None:
-    account.hand_over(4)
-    account.ack(1, 3)
-    account.sends.answer(account.lane, 1, "failed", None, "NOT_ENOUGH_REPLICAS", 11)
-    assert account.rows() == [
-        (0, "unknown", None, "UNRESOLVED"),
-        (1, "acked", 3, None),
-        (2, "unknown", None, "UNRESOLVED"),
-        (3, "unknown", None, "UNRESOLVED"),
-    ]

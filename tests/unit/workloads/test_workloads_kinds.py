@@ -11,19 +11,18 @@ from kafka.cluster import ClusterMetadata
 from kafka.partitioner import DefaultPartitioner
 from kafka.producer.kafka import KafkaProducer as Producer
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from scenario_problems import problems_of
 
-from ebbtide.errors import Problems
 from ebbtide.journal.payload import encode, value_of
 from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
-from ebbtide.scenario.parse import parse
 from ebbtide.scenario.validate_clients import PAYLOAD_BYTES_MAX
 from workloads.config import ConsumerConfig, Endpoints, ProducerConfig
 from workloads.group import Workload
 from workloads.sending import send_order
 from workloads.sends import BatchedPartition
-from workloads.settings import consumer_settings, producer_settings, settings_line
+from workloads.settings import consumer_settings, producer_settings
 
 BROKER_TAKES_BYTES = 1_048_588
 """message.max.bytes as Kafka ships it."""
@@ -81,14 +80,6 @@ def test_every_setting_is_one_that_kafka_python_knows() -> None:
     transactional = producer_settings(_producer(transactional_id="x", txn_records=1))
     assert transactional.keys() <= KafkaProducer.DEFAULT_CONFIG.keys()
     assert consumer_settings(_consumer(group="g")).keys() <= KafkaConsumer.DEFAULT_CONFIG.keys()
-
-
-def test_a_transactional_producer_is_idempotent_and_says_so() -> None:
-    assert producer_settings(_producer())["enable_idempotence"] is False
-    settings = producer_settings(_producer(transactional_id="x", txn_records=1))
-    assert settings["enable_idempotence"] is True
-    assert settings["max_in_flight_requests_per_connection"] == 5
-    assert "enable_idempotence=true" in settings_line(settings)
 
 
 def test_the_client_never_resets_a_position_by_itself() -> None:
@@ -175,9 +166,7 @@ def test_what_a_producer_may_be_asked(extra: str, found: set[str]) -> None:
 @pytest.mark.parametrize("kind", ["idempotent = true", "transactional = true\ntxn_records = 5"])
 def test_idempotence_needs_every_in_sync_replica(kind: str) -> None:
     text = catalogue.text_of("healthy").replace('acks = "all"', f'acks = "1"\n{kind}')
-    with pytest.raises(Problems) as caught:
-        parse(text, file="x.toml")
-    assert [one.where for one in caught.value.problems] == ["producers[0].acks"]
+    assert list(problems_of(text)) == ["producers[0].acks"]
 
 
 @pytest.mark.parametrize(
@@ -197,8 +186,4 @@ def test_what_a_consumer_may_be_asked(extra: str, found: set[str]) -> None:
 def _problems(before: str, after: str) -> set[str]:
     text = catalogue.text_of("healthy")
     assert before in text
-    try:
-        parse(text.replace(before, after, 1), file="x.toml")
-    except Problems as error:
-        return {str(one.where) for one in error.problems}
-    return set()
+    return set(problems_of(text.replace(before, after, 1)))

@@ -261,13 +261,6 @@ def test_a_record_that_send_refuses_keeps_its_row_and_the_others_their_offsets(a
     ]
 
 
-def test_partitions_are_served_in_turn_and_counted_apart(tmp_path: Path) -> None:
-    account = Account(tmp_path, partitions=3)
-    account.sending.send_burst(7)
-    account.sends.flush()
-    assert [account.status.get(len(COUNTERS) * partition) for partition in range(3)] == [3, 2, 2]
-
-
 def test_no_more_than_the_limit_is_outstanding(tmp_path: Path) -> None:
     account = Account(tmp_path, max_outstanding=150)
     handed = 0

@@ -16,7 +16,6 @@ from cluster.host import processes
 from cluster.host.ledger import Ledger, read_ledger
 from cluster.host.processes import OwnedProcess, ProcessId, identify, is_alive, mark_of
 from ebbtide.errors import HarnessError, UsageError
-from ebbtide.waiting import wait_until
 
 
 @pytest.fixture
@@ -243,12 +242,6 @@ def test_a_pid_of_an_earlier_boot_is_not_killed(sleeper: subprocess.Popen[bytes]
     assert sleeper.poll() is None
 
 
-def test_an_undo_may_be_repeated(sleeper: subprocess.Popen[bytes]) -> None:
-    entry = _entry(sleeper.pid)
-    assert entry.undo()
-    assert not entry.undo()
-
-
 def test_a_line_that_a_kill_tore_is_no_entry(tmp_path: Path, ledgers: Path) -> None:
     ledger = Ledger.open("r", tmp_path, ledgers=ledgers)
     ledger.record(_nobody("whole"))
@@ -276,10 +269,3 @@ def test_a_second_ctrl_c_does_not_interrupt_the_undoing(
         ledger.close()
     assert undone == ["b", "a"]
     assert list(ledgers.glob("*.jsonl")) == []
-
-
-def test_a_process_dies_only_once_it_is_reaped_or_a_zombie(sleeper: subprocess.Popen[bytes]) -> None:
-    process = identify(sleeper.pid)
-    sleeper.send_signal(signal.SIGKILL)
-    wait_until(lambda: not is_alive(process), awaited="the zombie to count as dead", timeout_s=60)
-    assert Path(f"/proc/{sleeper.pid}").exists()

@@ -12,9 +12,9 @@ import pytest
 from checkout import ROOT
 
 from cluster.jars import digests, maven
-from cluster.jars.releases import FetchEvent, cached_releases, digests_to_record, ensure, fetch, jars_of
+from cluster.jars.releases import cached_releases, digests_to_record, ensure, fetch, jars_of
 from ebbtide.errors import ExitCode, HarnessError, UsageError
-from ebbtide.releases.known_releases import KNOWN, OLDEST, nearest_release, parse_version
+from ebbtide.releases.known_releases import KNOWN, nearest_release, parse_version
 from harness.cli import kafka_image as image
 from harness.cli.main import main
 
@@ -104,11 +104,6 @@ def test_releases_of_images_are_separated_as_those_to_fetch(action: str, monkeyp
     assert main(["kafka", "image", action, "3.9.1,x"]) == ExitCode.USAGE
 
 
-@pytest.mark.parametrize("word", ["", ","])
-def test_no_release_to_fetch_is_a_mistake(home: Path, word: str) -> None:
-    assert main(["kafka", "fetch", word]) == ExitCode.USAGE
-
-
 def test_in_a_user_namespace_maven_works_in_the_users_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAVEN_OPTS", "-Xmx1g")
     fetch("4.3.1")
@@ -127,20 +122,6 @@ def test_for_a_user_without_an_entry_in_etc_passwd_maven_works_in_the_home_that_
     monkeypatch.setattr(maven, "account_name", lambda: None)
     fetch("4.3.1")
     assert (home / "options").read_text() == f"-Duser.home={home} -Xmx1g\n"
-
-
-def test_progress_counts_the_jars_of_a_fetch_and_says_when_nothing_was_needed(home: Path) -> None:
-    events: list[FetchEvent] = []
-    fetch("4.3.1", events.append)
-    fetch("4.3.1", events.append)
-    assert [(event.phase, event.jars) for event in events] == [
-        ("fetching", 0),
-        ("fetching", 1),
-        ("fetching", 2),
-        ("fetching", 3),
-        ("fetched", 3),
-        ("cached", 3),
-    ]
 
 
 def test_a_release_with_another_slf4j_gets_the_binding_that_it_accepts(home: Path) -> None:
@@ -232,37 +213,9 @@ def test_each_way_in_which_maven_fails_has_its_own_sentence(
     assert cached_releases() == []
 
 
-def test_the_list_says_what_its_columns_mean_and_what_is_not_known_of_a_release(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fetch("3.6.1")
-    assert main(["kafka", "list"]) == ExitCode.AS_PREDICTED
-    said = capsys.readouterr().out
-    (row,) = [line for line in said.splitlines() if line.startswith("3.6.1")]
-    assert row.split()[-1] == "-"
-    assert "measured: runs of this release were judged; protocol: its rules for lost replicas" in said
-
-
 def test_the_list_calls_those_releases_measured_of_which_there_are_figures() -> None:
     rows = json.loads((ROOT / "docs" / "measured.json").read_text())
     assert {known.version for known in KNOWN if known.measured} == {row["target"].partition(":")[0] for row in rows}
-
-
-def test_what_maven_does_not_have_is_answered_by_what_there_is(home: Path) -> None:
-    (home / "says").write_text(SAYS["unknown"] + "\n")
-    with pytest.raises(UsageError) as failed:
-        fetch("9.9.9")
-    assert failed.value.next == "ebbtide kafka list"
-    assert (
-        failed.value.allowed == f"a published release from {OLDEST} on; the nearest known is {nearest_release('9.9.9')}"
-    )
-
-
-def test_a_network_failure_is_reported_without_mavens_decoration(home: Path) -> None:
-    (home / "says").write_text(SAYS["no network"] + "\n")
-    with pytest.raises(HarnessError) as failed:
-        fetch("9.9.9")
-    assert failed.value.got == "Unknown host repository: Temporary failure in name resolution"
 
 
 @pytest.mark.parametrize(("command", "sentence"), [("mvn", "no Maven"), ("java", "no Java")])

@@ -13,7 +13,7 @@ from made_cluster import MadeCluster, served_cluster
 
 from cluster.kafka_api import resolving
 from cluster.kafka_api.connection import BrokerConnection, WireError
-from cluster.snapshot.first_contact import SEARCH_S, first_answer
+from cluster.snapshot import first_contact
 from cluster.snapshot.security import Security
 from ebbtide.errors import UsageError
 
@@ -73,12 +73,16 @@ def test_a_name_without_an_address_says_so(monkeypatch: pytest.MonkeyPatch) -> N
         resolving.connect_to("localhost", 9092, timeout_s=5)
 
 
-def test_advise_and_watch_refuse_such_a_cluster_in_time(hanging_lookups: list[str]) -> None:
+def test_advise_and_watch_refuse_such_a_cluster_in_time(
+    hanging_lookups: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_contact, "CONNECT_S", 0.3)
+    monkeypatch.setattr(first_contact, "SEARCH_S", 1.0)
     began = time.monotonic()
     with pytest.raises(UsageError, match="no answer to the lookup of the name") as refused:
-        first_answer([f"{NAME}:9092"] * 6, Security())
+        first_contact.first_answer([f"{NAME}:9092"] * 6, Security())
     assert "no broker answers" in str(refused.value)
-    assert time.monotonic() - began < SEARCH_S + 2
+    assert time.monotonic() - began < 4
 
 
 def test_an_address_needs_no_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,8 +97,3 @@ def test_a_name_with_an_address_is_connected_to() -> None:
         port = address.rpartition(":")[2]
         with BrokerConnection(f"localhost:{port}", connect_timeout_s=5, request_timeout_s=5) as broker:
             assert broker.api_keys()
-
-
-def test_a_name_that_does_not_exist_says_so() -> None:
-    with pytest.raises(WireError, match=r"nobody\.invalid:9092: .*(Name|name|failure)"):
-        BrokerConnection("nobody.invalid:9092", connect_timeout_s=10, request_timeout_s=1).connect()

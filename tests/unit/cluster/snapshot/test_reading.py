@@ -30,7 +30,7 @@ from cluster.snapshot.reading import read_cluster
 from cluster.snapshot.requests import ask_elrs
 from cluster.snapshot.security import Login, Security
 from ebbtide.errors import UsageError
-from ebbtide.snapshot.model import ClusterSnapshot, read_snapshot, write_snapshot
+from ebbtide.snapshot.model import ClusterSnapshot
 
 PLAIN = Security()
 
@@ -86,12 +86,6 @@ def test_nothing_is_asked_that_could_change_the_cluster() -> None:
     cluster = MadeCluster()
     read(cluster)
     assert set(cluster.asked) <= {API_VERSIONS, METADATA, CONFIGS, 46, 75}
-
-
-def test_a_saved_snapshot_reads_back_the_same(tmp_path: Path) -> None:
-    snapshot = read(MadeCluster())
-    write_snapshot(tmp_path / "cluster.json", snapshot)
-    assert read_snapshot(tmp_path / "cluster.json") == snapshot
 
 
 def test_a_topic_that_is_deleted_meanwhile_is_left_out() -> None:
@@ -165,22 +159,6 @@ def test_an_address_that_hangs_is_an_error_in_time(monkeypatch: pytest.MonkeyPat
     begun = time.monotonic()
     assert "no answer within 0.2 s" in refusal(cluster)
     assert time.monotonic() - begun < 3
-
-
-def test_the_deadlines_leave_fifteen_seconds() -> None:
-    assert first_contact.SEARCH_S + first_contact.FIRST_ANSWER_S <= 16
-    assert first_contact.CONNECT_S + first_contact.FIRST_ANSWER_S < first_contact.SEARCH_S
-
-
-def test_a_port_without_a_listener_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-    with pytest.raises(UsageError, match="no broker answers") as raised:
-        read_cluster([address], PLAIN)
-    assert address in str(raised.value)
-    assert "Connection refused" in str(raised.value)
-    assert "start that broker" in str(raised.value)
-    assert "security.protocol" not in str(raised.value)
 
 
 @contextmanager
@@ -307,13 +285,6 @@ def read_by_tls(certificate: Path, security: Security) -> ClusterSnapshot:
     context.load_cert_chain(certificate)
     with served_cluster(MadeCluster(), context) as address:
         return read_cluster([address], security)
-
-
-def test_nothing_but_the_truststore_is_trusted(certificate: Path) -> None:
-    context = Security(protocol="SSL", truststore=certificate).tls_context()
-    assert context.cert_store_stats()["x509"] == 1
-    assert context.verify_mode is ssl.CERT_REQUIRED
-    assert context.check_hostname
 
 
 def test_a_cluster_is_read_by_tls(certificate: Path) -> None:

@@ -25,10 +25,6 @@ def refusal(folder: Path, text: str) -> str:
     return str(raised.value)
 
 
-def test_an_empty_file_is_plaintext(tmp_path: Path) -> None:
-    assert security(tmp_path, "# nothing\n") == Security()
-
-
 def test_a_login_may_go_over_several_lines_and_has_quotes(tmp_path: Path) -> None:
     text = (
         "security.protocol = SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nssl.truststore.type=PEM\n"
@@ -136,13 +132,6 @@ def test_no_mistake_in_a_line_shows_its_value(tmp_path: Path, line: str) -> None
         security(tmp_path, text + line.format("ebbing", "ebbing")).tls_context()
     assert "ebbing" not in raised.value.render()
     assert line.partition("=")[0] in raised.value.render()
-
-
-def test_a_truststore_that_is_no_pem_is_named(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_text("not a certificate")
-    trust = security(tmp_path, f"security.protocol=SSL\nssl.truststore.location={tmp_path / 'ca.pem'}")
-    with pytest.raises(UsageError, match="the certificates cannot be read"):
-        trust.tls_context()
 
 
 def test_a_missing_truststore_is_named(tmp_path: Path) -> None:

@@ -127,13 +127,6 @@ def test_an_expected_violation_that_could_not_be_decided_is_not_said_to_be_absen
     assert told == f"inconclusive: expected {STANDING}, which did not happen; undecided: no-aborted-read"
 
 
-def test_each_reason_is_reported_once_where_an_expected_violation_did_not_come(tmp_path: Path) -> None:
-    run = chaos_run(tmp_path / "run", [STANDING], [], [])
-    run = replace(run, verdict=msgspec.structs.replace(run.verdict, why=["predicted: a loss", "seen: none is lost"]))
-    lines = str(failure_message(run, [STANDING])).splitlines()
-    assert lines[1:4] == ["  - predicted: a loss", "  - seen: none is lost", f"  record: {run.path}"]
-
-
 def test_what_can_be_expected_is_what_a_verdict_can_say() -> None:
     causes, others = allowed_expectations()
     assert {STANDING, HARMLESS, "unexplained"} < set(causes)

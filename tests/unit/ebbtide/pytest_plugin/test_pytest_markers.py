@@ -9,7 +9,6 @@ __all__ = ["project"]
 pytest_plugins = "pytester"
 
 RUNS = "@pytest.mark.scenario('holds', kafka='4.3.1')"
-LOSES = "@pytest.mark.scenario('loses', kafka='4.3.1')"
 
 
 @pytest.mark.parametrize(
@@ -19,12 +18,8 @@ LOSES = "@pytest.mark.scenario('loses', kafka='4.3.1')"
             "scenario('healthy', kafak='4.3.1')",
             "*scenario takes one scenario, *; got 'healthy', kafak (did you mean 'kafka'?)",
         ),
-        ("scenario('healthy', 'x')", "*scenario takes one scenario, *; got 'healthy', 'x'"),
-        ("scenario(kafak='4.3.1')", "*; got kafak (did you mean 'kafka'?)"),
         ("scenario('healthy', kafka=4.3)", "*scenario takes names in quotes, not 4.3"),
         ("kafka(version=['4.3.1'])", "*kafka takes releases, *; got version (did you mean 'versions'?)"),
-        ("kafka('4.3.1', version=['4.3.1'])", "*; got '4.3.1', version (did you mean 'versions'?)"),
-        ("scenario()", "*scenario takes one scenario, *; got nothing"),
         ("kafka()", "*kafka takes releases, *; got nothing"),
         ("kafka(versions=4.3)", "*kafka takes names in quotes, not 4.3"),
         ("needs(docker=True)", "needs takes names, *; got docker"),
@@ -60,7 +55,6 @@ def test_an_invalid_release_is_reported_once_and_with_its_marker(
     ("words", "says"),
     [
         ("'last-replica-standin'", "*does not know 'last-replica-standin' (did you mean 'last-replica-standing'?); *"),
-        ("'no-aborted-reads'", "*does not know 'no-aborted-reads' (did you mean 'no-aborted-read'?); *"),
         (
             "'elecions', 'polls-skip'",
             "*'elecions' (did you mean 'elections'?), 'polls-skip' (did you mean 'poll-skip'*",
@@ -70,20 +64,10 @@ def test_an_invalid_release_is_reported_once_and_with_its_marker(
         ("cause='unclean-election'", "expected_violation takes causes, *; got cause"),
     ],
 )
-@pytest.mark.parametrize("source", [f"{RUNS}\ndef test_it(): pass", "def test_it(chaos): pass"])
-def test_what_no_verdict_can_say_is_refused_before_anything_runs(
-    project: Project, source: str, words: str, says: str
-) -> None:
-    result = project.run(f"@pytest.mark.expected_violation({words})\n{source}")
+def test_what_no_verdict_can_say_is_refused_before_anything_runs(project: Project, words: str, says: str) -> None:
+    result = project.run(f"@pytest.mark.expected_violation({words})\ndef test_it(chaos): pass")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([says, "asked: ?? *"])
-
-
-@pytest.mark.parametrize("word", ["unexplained", "no-aborted-read", "elections", "poll-skip"])
-def test_what_a_verdict_can_say_may_be_expected(project: Project, word: str) -> None:
-    marker = f"@pytest.mark.expected_violation('last-replica-standing', '{word}')"
-    result = project.run(f"{marker}\n{LOSES}\ndef test_it(): pass")
-    result.assert_outcomes(passed=1)
 
 
 def test_the_error_for_a_test_without_its_scenario_names_the_marker_that_was_probably_meant(project: Project) -> None:

@@ -10,13 +10,13 @@ from typing import get_args
 import msgspec
 import pytest
 
-from ebbtide.errors import Problems
 from ebbtide.pytest_plugin.steps import did_you_mean_step
 from ebbtide.scenario.absent_words import AbsentWord, absent_word, absent_words, plain_word
 from ebbtide.scenario.client_libraries import ClientLibrary, GroupProtocol
+from ebbtide.scenario.kafka_names import _KEYS
 from ebbtide.scenario.kafka_settings import allowed_settings, refused_kinds
+from ebbtide.scenario.key_places import place_of_key
 from ebbtide.scenario.model import ClusterSpec, ConsumerSpec, ProducerSpec, Scenario, TopicSpec
-from ebbtide.scenario.parse import parse
 from ebbtide.scenario.steps.table import KINDS, STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS
 from harness.cli.main import VERBS, main
@@ -43,38 +43,6 @@ REAL: dict[str, Collection[str]] = {
 """What Ebbtide has at each place. Kafka's own properties may be known to a release that is old enough."""
 
 ROWS = [pytest.param(row, id=f"{row.words[0]}-{row.at[0]}") for row in absent_words()]
-
-FILE = """
-name = "x"
-title = "x"
-kafka = ["4.3.1"]
-{file}
-[cluster]
-brokers = 3
-{cluster}
-[topics.t]
-{topics}
-[[producers]]
-id = 1
-topic = "t"
-count = 10
-{producers}
-[[consumers]]
-id = 1
-topics = ["t"]
-{consumers}
-[[steps]]
-{steps}
-"""
-KILL = 'step = "kill"\ntarget = "leader(t-0)"\ntrigger = { acked = 5 }\n'
-
-
-def told(table: str, line: str) -> str:
-    lines = dict.fromkeys(("file", "cluster", "topics", "producers", "consumers"), "") | {"steps": KILL}
-    lines[table] = line if line.startswith("step =") else lines[table] + line
-    with pytest.raises(Problems) as found:
-        parse(FILE.format(**lines), file="x.toml", strict=True)
-    return str(found.value)
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -114,50 +82,9 @@ def has_option(sentence: str, option: str) -> bool:
     return re.search(rf"{option}\b", printed.getvalue()) is not None
 
 
-def test_a_word_has_one_row_at_a_place() -> None:
-    rows = [(place, plain_word(word)) for row in absent_words() for place in row.at for word in row.words]
-    assert [one for one in rows if rows.count(one) > 1] == []
-
-
 @pytest.mark.parametrize("name", sorted({name for kind in refused_kinds() if kind.of_records for name in kind.node}))
 def test_each_property_that_the_harness_sets_has_a_sentence(name: str) -> None:
     assert absent_word(name, "properties") is not None
-
-
-@pytest.mark.parametrize(
-    ("table", "line", "sentence"),
-    [
-        ("steps", 'step = "packet-loss"\n', "packet-loss is not here; what comes closest: `flap`"),
-        ("steps", 'step = "latency"\n', "latency is not here; what comes closest: `delay-request`"),
-        ("steps", 'step = "Pod_Kill"\n', "Pod_Kill is `kill` here"),
-        ("steps", 'step = "packet-loss"\nloss = "30%"\n', "loss is not here; what comes closest: `flap`"),
-        ("steps", 'loss = "30%"\n', "loss is not here; what comes closest: `flap`"),
-        ("steps", 'step = "kill"\ntarget = "leader(t-0)"\ntrigger = { time = "5s" }\n', "time is `after` here"),
-        ("cluster", '"process.roles" = "broker"\n', "process.roles is not here; what comes closest: `controllers = 3`"),
-        ("cluster", "process.roles = 'broker'\n", "process.roles is not here; what comes closest: `controllers = 3`"),
-        ("cluster", 'broker_properties = { "node.id" = "1" }\n', "node.id is not here; what comes closest: `brokers`"),
-        ("topics", "rf = 3\n", "rf is `replication_factor` here"),
-        ("producers", 'timestamp = "-2d"\n', "timestamp is not here; what comes closest: a short `retention.ms`"),
-        (
-            "producers",
-            "retries = 0\n",
-            "retries is not here; what comes closest: `properties` of a producer with `client",
-        ),
-        ("producers", 'client = "confluent-kafka"\n', 'confluent-kafka is `client = "librdkafka"` here'),
-        ("producers", 'properties = { retries = "0" }\n', 'closest: `client = "librdkafka"` or `client = "java"`'),
-        ("producers", 'properties = { "ssl.key.password" = "0" }\n', "closest: `ebbtide watch --command-config`"),
-        ("consumers", "auto_commit = true\n", "auto_commit is not here; what comes closest: `commit_every`"),
-        ("consumers", '"enable.auto.commit" = "true"\n', "enable.auto.commit is not here; what comes closest: `commit"),
-        (
-            "consumers",
-            'group_protocol = "share"\n',
-            'share is not here; what comes closest: `group_protocol = "consumer"`',
-        ),
-        ("file", "nemesis = 3\n", "nemesis is `[[steps]]` here"),
-    ],
-)
-def test_the_sentence_is_said_where_such_a_word_is_typed(table: str, line: str, sentence: str) -> None:
-    assert sentence in told(table, line)
 
 
 @pytest.mark.parametrize("command", [["cluster", "fault", "packet-loss"], ["random", "--without", "packet-loss"]])
@@ -168,13 +95,11 @@ def test_commands_that_take_a_kind_of_step_say_it(command: list[str], capsys: py
     assert "power-loss" not in error
 
 
+@pytest.mark.parametrize("key", sorted(_KEYS.values()))
+def test_every_key_that_means_a_name_of_kafka_is_a_key_of_a_table(key: str) -> None:
+    assert place_of_key(key) is not None
+
+
 def test_the_pytest_fixture_says_it() -> None:
     assert did_you_mean_step("packet_loss").startswith(" packet_loss is not here; what comes closest: `flap`")
     assert did_you_mean_step("power_los") == " Did you mean 'power_loss'?"
-
-
-def test_a_property_that_kafka_4_removed_is_known_before_a_run() -> None:
-    error = told("cluster", 'broker_properties = { "inter.broker.protocol.version" = "3.9" }\n')
-    assert "Kafka 4.0.0 removed it" in error
-    assert "metadata.version" in error
-    assert "inter.broker.listener.name" not in error

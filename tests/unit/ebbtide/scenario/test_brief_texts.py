@@ -20,9 +20,3 @@ def test_a_trigger_and_a_config_are_in_one_line_as_in_the_shipped_files() -> Non
     assert 'config = { "flush.messages" = "1" }' in text
     assert 'trigger = { isr = { partition = "t-0", size = 3 } }' in text or "trigger = { acked = " in text
     assert "[steps.trigger]" not in text
-
-
-@pytest.mark.parametrize("name", ["last-replica-standing", "rack-power", "healthy"])
-def test_a_brief_text_is_about_as_long_as_the_shipped_file(name: str) -> None:
-    brief = brief_text_of(catalogue.find(name))
-    assert len(brief.splitlines()) <= len(catalogue.text_of(name).splitlines()) + 5

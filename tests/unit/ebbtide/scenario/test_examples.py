@@ -9,7 +9,7 @@ import pytest
 from ebbtide.errors import ExitCode
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import ClusterSpec
-from ebbtide.scenario.shipped import example_with, show_example
+from ebbtide.scenario.shipped import example_with
 from harness.cli.main import main
 
 
@@ -31,25 +31,6 @@ from harness.cli.main import main
 def test_the_suggested_scenario_uses_the_key(where: str, key: str) -> None:
     text = catalogue.text_of(example_with(where))
     assert f"\n{key} = " in text or f".{key}]\n" in text, text
-
-
-@pytest.mark.parametrize(
-    ("where", "header"),
-    [
-        ("cluster.log_dirs", "[cluster]"),
-        ("producers[1].client", "[[producers]]"),
-        ("consumers[0].group_protocol", "[[consumers]]"),
-        ("topics.t.assignment", "[topics.NAME]"),
-        ("predictions[0].known_bug", "[[predictions]]"),
-    ],
-)
-def test_the_suggestion_names_the_header_of_the_table(where: str, header: str) -> None:
-    assert show_example(where) == f"ebbtide scenarios show {example_with(where)}    (an example of {header})"
-
-
-@pytest.mark.parametrize("where", [None, "name", "cluster", "producers[0].acks", "steps[0].step"])
-def test_for_any_other_place_it_is_the_plainest_one(where: str | None) -> None:
-    assert example_with(where) == "healthy"
 
 
 @pytest.mark.parametrize("key", sorted(ClusterSpec.__struct_fields__))

@@ -13,7 +13,6 @@ from ebbtide.record.clients import ClientEvent, write_client_events
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ProducerSetup
 from ebbtide.record.tables import ANOMALY_SCHEMA
-from ebbtide.rules.table import CLAUSES
 from ebbtide.scenario.facts import FACTS, missing_needs
 from tools.pages.catalogue import scenarios
 from tools.pages.facts import PAGE, page
@@ -51,16 +50,6 @@ def test_every_fact_that_the_catalogue_asks_for_is_one() -> None:
     for scenario in scenarios():
         for prediction in scenario.predictions:
             assert {*prediction.exercised, *prediction.never} <= FACTS.keys(), scenario.name
-
-
-def test_each_known_bug_of_the_catalogue_says_which_properties_it_violates() -> None:
-    predictions = [one for scenario in scenarios() for one in scenario.predictions]
-    assert all(set(one.violates) <= CLAUSES.keys() for one in predictions)
-    assert all(bool(one.violates) == (one.known_bug is not None) for one in predictions)
-
-
-def test_what_a_fact_needs_is_a_fact() -> None:
-    assert {need for fact in FACTS.values() for need in fact.needs} <= FACTS.keys()
 
 
 def test_one_of_what_a_fact_needs_is_enough_and_most_need_nothing() -> None:

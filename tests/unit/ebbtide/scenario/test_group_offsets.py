@@ -30,11 +30,6 @@ def test_a_coordinator_of_a_group_that_is_not_there_is_one_error() -> None:
     assert "allowed: g" in problem[1]
 
 
-def test_a_coordinator_without_any_group_says_that_there_is_none() -> None:
-    (problem,) = found("coordinator(g)", more=TOPIC).values()
-    assert "none: no client has a group" in problem
-
-
 def test_who_commits_says_how_the_offsets_are_replicated() -> None:
     told = found("leader(t-0)", more=GROUP)
     assert list(told) == ["consumers[0].commit_every"]

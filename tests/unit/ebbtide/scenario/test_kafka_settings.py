@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import tomli_w
 
 from cluster.host.bridge import address_of
 from cluster.runtime.properties import plan_cluster, properties_of
-from ebbtide.errors import ExitCode, Problems
+from ebbtide.errors import Problems
 from ebbtide.releases.known_releases import KNOWN, parse_version
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.kafka_settings import (
@@ -21,7 +20,6 @@ from ebbtide.scenario.kafka_settings import (
     RefusedByKafka,
     allowed_settings,
     refused_kind,
-    refused_kinds,
     settings_at,
 )
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario, TopicSpec
@@ -31,11 +29,9 @@ from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.steps.admin import SetConfigStep
 from ebbtide.scenario.validate_settings import validate_producer_settings, validate_settings
 from ebbtide.scenario.write import text_of
-from harness.cli.main import main
-from harness.runner import launch, settings_check
+from harness.runner import settings_check
 from tools.kafka_settings import merge
 
-LOST = Path(__file__).resolve().parents[3] / "data" / "runs" / "last-replica-standing-3.9.1"
 PLACES: tuple[Place, ...] = ("node", "topic", "producer", "librdkafka")
 FILE = "${dir:/elsewhere:secret}"
 PROVIDERS = {
@@ -91,22 +87,6 @@ def test_a_scenario_reads_no_file_of_the_host_into_the_record(attack: Scenario) 
     assert problems.keys() <= {one.where for one in caught.value.problems}
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_no_command_replays_or_runs_it_from_a_record(
-    attack: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared to run it"))
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    record = Path(shutil.copytree(LOST, tmp_path / "record"))
-    (record / "scenario.toml").write_text(text_of(attack))
-    before = sorted(tmp_path.rglob("*"))
-    runs = str(tmp_path / "runs")
-    for words in (["replay", str(record), "--runs", runs], ["run", str(record / "scenario.toml"), "--runs", runs]):
-        assert main(words) == ExitCode.USAGE
-        assert "a value that refers to a file or a variable of the host" in " ".join(capsys.readouterr().err.split())
-        assert sorted(tmp_path.rglob("*")) == before
-
-
 def value_of(setting: KafkaSetting) -> str:
     return "true" if setting.type == "boolean" else "1"
 
@@ -133,33 +113,6 @@ def test_a_setting_that_may_be_set_is_a_number_or_a_reviewed_text(place: Place) 
     assert planted.kind == "unreviewed"
     assert refused_kind(place, "of.a.later.release", "class") is not None
     assert place == "librdkafka" or refused_kind(place, "of.a.later.release", "int") is None
-
-
-@pytest.mark.parametrize("kind", refused_kinds(), ids=lambda kind: kind.kind)
-def test_each_kind_has_a_reason_and_names_settings_that_there_are(kind: Any) -> None:
-    assert kind.why
-    assert kind.instead
-    read_by_classes = ("*", "allow.everyone", "super.users", "kafka.csv", "bootstrap.servers")
-    for place in PLACES:
-        for name in kind.names(place):
-            assert name in settings_at(place) or any(word in name for word in read_by_classes), (place, name)
-
-
-@pytest.mark.parametrize(
-    ("place", "name", "meant"),
-    [
-        ("node", "num.io.thread", "num.io.threads"),
-        ("node", "retention.ms", "log.retention.ms"),
-        ("topic", "retention.mss", "retention.ms"),
-        ("topic", "log.retention.ms", "retention.ms"),
-        ("producer", "delivery.timeout", "delivery.timeout.ms"),
-        ("librdkafka", "message.timeouts.ms", "message.timeout.ms"),
-    ],
-)
-def test_a_name_that_no_release_has_is_refused_with_the_one_that_was_meant(place: Place, name: str, meant: str) -> None:
-    (problem,) = refused(with_settings(place, {name: "1"})).values()
-    assert "that Ebbtide knows" in problem
-    assert f"(did you mean {meant}?)" in problem
 
 
 def test_many_unknown_names_take_no_long_time_each() -> None:

@@ -71,10 +71,6 @@ def test_a_property_that_its_nodes_obey_is_none() -> None:
     assert problems('"unclean.leader.election.enable" = "true", "num.io.threads" = "2"', role="controller") == {}
 
 
-def test_a_property_of_zookeeper_is_a_problem() -> None:
-    assert "no node of a KRaft cluster reads it" in problems('"zookeeper.connect" = "z:2181"')["zookeeper.connect"]
-
-
 @pytest.mark.parametrize(
     ("name", "key"),
     [
@@ -123,17 +119,6 @@ def test_no_topic_is_created_by_itself() -> None:
     properties = '"auto.create.topics.enable" = "true", "num.partitions" = "3"'
     assert problems(properties).keys() == {"auto.create.topics.enable", "num.partitions"}
     assert problems('"auto.create.topics.enable" = "false"') == {}
-
-
-def test_how_brokers_create_a_topic_that_the_scenario_describes_is_a_problem() -> None:
-    properties = '"offsets.topic.replication.factor" = "1"'
-    assert problems(properties, clients=GROUP) == {}
-    assert "[topics.__consumer_offsets]" in problems(properties, clients=GROUP + OFFSETS)[properties.split('"')[1]]
-
-
-def test_the_scenario_of_a_record_may_have_them() -> None:
-    text = FILE.format(role="broker", properties='"min.insync.replicas" = "1"', topic="", clients="")
-    assert parse(text, file="x.toml").cluster.broker_properties == {"min.insync.replicas": "1"}
 
 
 @pytest.mark.parametrize("verb", [["scenarios", "check"], ["run"]], ids=" ".join)

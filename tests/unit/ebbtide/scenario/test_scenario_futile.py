@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
+from scenario_problems import problems_of
 
 from ebbtide.errors import ExitCode, Problems
 from ebbtide.scenario import catalogue
@@ -56,11 +57,7 @@ def text_of(
 
 
 def problems(text: str) -> dict[str, str]:
-    try:
-        parse(text, file="x.toml", strict=True)
-    except Problems as found:
-        return {str(one.where): one.render() for one in found.problems}
-    return {}
+    return problems_of(text, strict=True)
 
 
 def of_predictions(*predictions: str, cluster: str = "") -> dict[str, str]:
@@ -82,16 +79,6 @@ def test_a_file_is_refused_where_it_is_validated_and_run_and_a_record_is_judged_
     with pytest.raises(Problems):
         catalogue.find(str(file))
     assert load(file).predictions[0].exercised == ("elections-from-the-elr",)
-
-
-def test_coverage_facts_are_known_by_name() -> None:
-    found = of_predictions(
-        f'{ANY}\nexercised = ["kills", "elections-from-erl"]\nnever = ["unclean-election", "recovering"]'
-    )
-    assert set(found) == {"predictions[0].exercised[1]", "predictions[0].never[0]"}
-    assert "did you mean 'elections-from-elr'?" in found["predictions[0].exercised[1]"]
-    assert "got:     'unclean-election'" in found["predictions[0].never[0]"]
-    assert "did you mean 'unclean-elections'?" in found["predictions[0].never[0]"]
 
 
 @pytest.mark.parametrize(
@@ -259,11 +246,6 @@ def test_a_trigger_that_comes_after_its_deadline_is_refused(after: str, deadline
         assert f"after = '{after}' with deadline_s = {deadline or 30}" in found["steps[0].trigger.after"]
 
 
-def test_a_deadline_that_is_no_number_is_the_only_problem() -> None:
-    step = 'step = "wait"\ntrigger = { after = "60s" }\ndeadline_s = "2m"'
-    assert set(problems(text_of(step))) == {"steps[0].deadline_s"}
-
-
 ELR_WAIT = 'step = "wait"\ntrigger = { elr_contains = { partition = "t-0", broker = "broker(2)" } }'
 RAISE = f'step = "set-feature"\nfeature = "{ELR}"\nlevel = 1'
 OFF = f'features = {{ "{ELR}" = 0 }}'
@@ -286,10 +268,6 @@ def test_a_wait_for_an_elr_needs_a_release_that_can_have_one(
 ) -> None:
     found = problems(text_of(*steps, kafka=kafka, cluster=cluster))
     assert set(found) == ({"steps[0].trigger.elr_contains"} if futile else set())
-
-
-def test_a_release_that_is_none_is_the_only_problem() -> None:
-    assert set(problems(text_of(ELR_WAIT, kafka="3.9"))) == {"kafka[0]"}
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.errors import ExitCode, UsageError
-from ebbtide.scenario import catalogue
+from ebbtide.errors import ExitCode
 from harness.cli.main import main
 
 
@@ -50,8 +49,3 @@ def test_the_beginning_of_a_name_is_enough_to_suggest_a_scenario(
     assert "error: unknown scenario, did you mean unclean-election?\n" in capsys.readouterr().err
     assert main([*verb, "rack"]) == ExitCode.USAGE
     assert "allowed: rack-power, rack-power-flushed, or the path of a .toml file\n" in capsys.readouterr().err
-
-
-def test_an_unknown_scenario_suggests_the_nearest() -> None:
-    with pytest.raises(UsageError, match="did you mean healthy"):
-        catalogue.find("heathy")

@@ -11,42 +11,9 @@ from scenario_problems import FILE, problems
 from ebbtide.errors import Problems
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.steps.table import KINDS
-from ebbtide.scenario.validate import validate
-from ebbtide.scenario.validate_order import FaultNow, impossible_now
 
 REASSIGN = 'step = "reassign"\npartition = "t-0"\n'
 SET_CONFIG = 'step = "set-config"\nconfig = "min.insync.replicas"\n'
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        REASSIGN + 'replicas = ["broker(3)", "leader(t-0)"]',
-        REASSIGN + "cancel = true\nexpect_error = 'NO_REASSIGNMENT_IN_PROGRESS'",
-        'step = "elect"\npartition = "t-0"\ntype = "unclean"',
-        SET_CONFIG + 'resource = "topic:t"\nvalue = "1"',
-        SET_CONFIG + 'resource = "broker:leader(t-0)"\ndelete = true',
-        SET_CONFIG + 'resource = "cluster"\nvalue = ""',
-        'step = "set-feature"\nfeature = "eligible.leader.replicas.version"\nlevel = 0',
-        'step = "delete-topic"\ntopic = "u"',
-        'step = "add-partitions"\ntopic = "t"\ncount = 3',
-        'step = "delete-records"\npartition = "t-0"\nbefore = 5',
-        'step = "delete-records"\npartition = "t-0"',
-        'step = "rolling"\nmode = "kill"',
-        'step = "isolate"\ntarget = "leader(t-0)"\nfrom = ["controllers"]',
-        'step = "flap"\ngroups = [["broker(1)"], ["clients"]]\ntimes = 3\nperiod = "2s"',
-        'step = "wait"\ntrigger = { reassigned = { partitions = ["t-0", "u-0"] } }',
-        'step = "wait"\ntrigger = { replicas = { partition = "t-0", are = ["broker(1)"] } }',
-        'step = "wait"\ntrigger = { recovery_state = { partition = "t-0", state = "recovering" } }',
-        'step = "wait"\ntrigger = { config_is = { resource = "topic:t", config = "x" } }',
-        'step = "limit-bandwidth"\nfrom = ["leader(t-0)"]\nto = ["followers(t-0)"]\nrate = "256kbit"',
-        'step = "limit-bandwidth"\ngroups = [["clients"], ["brokers"]]\nrate = "1.5mbit"',
-        'step = "slow-disk"\ntarget = "leader(t-0)"\ndelay = "800ms"\nperiod = "1s"',
-        'step = "duplicate-request"\ntarget = "clients"\napi = "Produce"\nto = ["brokers"]\ntimes = 3',
-    ],
-)
-def test_a_step_with_what_it_needs_is_accepted(step: str) -> None:
-    assert problems(step) == {}
 
 
 def test_a_role_may_name_a_partition_that_a_step_adds() -> None:
@@ -54,14 +21,6 @@ def test_a_role_may_name_a_partition_that_a_step_adds() -> None:
     kill = 'step = "kill"\ntarget = "leader(t-2)"'
     assert "unknown partition" in problems(kill)["steps[0].target"]
     assert problems(added, kill) == {}
-
-
-@pytest.mark.parametrize(("named", "meant"), [("x-0", None), ("t-9", None), ("tt-0", "t-0"), ("tt-9", None)])
-def test_a_partition_is_suggested_only_if_its_topic_resembles_the_one_that_was_named(
-    named: str, meant: str | None
-) -> None:
-    told = problems(f'step = "kill"\ntarget = "leader({named})"')["steps[0].target"]
-    assert (f"(did you mean '{meant}'?)" in told) if meant else ("did you mean" not in told)
 
 
 def test_a_step_may_not_name_a_partition_that_a_later_step_adds() -> None:
@@ -238,15 +197,6 @@ def test_a_start_of_a_node_with_a_dead_volume_is_refused_to_who_runs_it_and_not_
     assert problems(*steps) == {}
 
 
-def test_whoever_changes_a_schedule_or_a_cluster_to_run_it_is_refused_such_a_start() -> None:
-    failed, restart = step("fail-disk", "broker(1)"), step("restart", "broker(1)")
-    scenario = parse(FILE.replace("{steps}", f"[[steps]]\n{failed}\n[[steps]]\n{restart}"), file="x.toml")
-    assert [one.where for one in validate(scenario)] == ["steps[1].target"]
-    (found,) = impossible_now(scenario.steps[1], 1, [FaultNow("fail-disk", 1)])
-    assert found.what == "a restart of a node with a volume that takes no writes"
-    assert list(impossible_now(scenario.steps[1], 2, [FaultNow("fail-disk", 1)])) == []
-
-
 @pytest.mark.parametrize(
     "steps",
     [
@@ -305,11 +255,6 @@ def test_an_isr_may_grow_beyond_the_replication_factor_where_the_schedule_reassi
                 parse(text, file="x.toml")
         else:
             parse(text, file="x.toml")
-
-
-def test_all_contradictions_of_a_file_are_reported_at_once() -> None:
-    found = problems(step("release"), step("heal"), step("unregister", "controller"), step("kill", "broker(9)"))
-    assert sorted(found) == ["steps[0].step", "steps[1].step", "steps[2].target", "steps[3].target"]
 
 
 def test_every_example_of_the_fault_reference_is_a_step_that_is_accepted() -> None:

@@ -14,21 +14,8 @@ from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.process import KillStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import Trigger
-from ebbtide.scenario.words import ClockOffset, Duration, Rate
+from ebbtide.scenario.words import ClockOffset, Duration
 from ebbtide.scenario.write import keys_set
-
-FLAP = {"step": "flap", "groups": [["broker(1)"], ["broker(2)"]], "times": 2, "period": "1.50s"}
-
-
-def test_a_duration_is_read_with_the_step_and_written_back_as_typed() -> None:
-    step = from_plain(FLAP, StepSpec)
-    assert step.period == Duration("1.50s")
-    assert step.period.seconds == 1.5
-    assert to_plain(step)["period"] == "1.50s"
-
-
-def test_a_rate_is_read_in_bytes() -> None:
-    assert Rate("256kbit").bytes_s == 32_000
 
 
 @pytest.mark.parametrize(("text", "milliseconds"), [("+1h", 3_600_000), ("-3s", -3000), ("+1.5m", 90_000)])

@@ -38,44 +38,10 @@ def test_validating_suggests_the_list_of_kinds_if_only_a_kind_is_wrong(tmp_path:
     assert str(found.value.next).startswith("ebbtide cluster fault --help ")
 
 
-@pytest.mark.parametrize(
-    ("text", "where", "says"),
-    [
-        ("[[cluster]]\nbrokers = 3", "cluster", "a table (a table begins with [cluster])"),
-        ('[steps]\nstep = "kill"', "steps", "a list (each element of the list begins with [[steps]])"),
-        (
-            '[[steps]]\nstep = "wait"\ntrigger = { after = 5 }',
-            "steps[0].trigger.after",
-            "quotes: how long, e.g. '500ms'",
-        ),
-        (
-            '[[steps]]\nstep = "wait"\ntrigger = { in_directory = "t-0" }',
-            "steps[0].trigger.in_directory",
-            "a table with broker, directory",
-        ),
-        ('[[steps]]\nstep = "upgrade"\ntarget = "brokers"', "steps[0].to", "a Kafka release, e.g. '4.3.1'"),
-    ],
-)
-def test_a_value_of_the_wrong_shape_is_answered_with_the_right_shape(text: str, where: str, says: str) -> None:
-    with pytest.raises(Problems) as found:
-        parse(f"{catalogue.text_of('healthy').partition('[[steps]]')[0]}{text}\n", file="x.toml")
-    (problem,) = found.value.problems
-    assert (problem.where, says in str(problem.allowed)) == (where, True), problem.render()
-
-
-def test_a_number_of_brokers_that_no_cluster_has_is_one_mistake() -> None:
-    with pytest.raises(Problems) as found:
-        parse(
-            catalogue.text_of("last-replica-standing").replace("[topics.t]", "[cluster]\nbrokers = 0\n\n[topics.t]"),
-            file="x",
-        )
-    assert [one.where for one in found.value.problems] == ["cluster.brokers"]
-
-
 @pytest.mark.parametrize("name", catalogue.names())
 def test_a_value_of_another_type_anywhere_in_a_scenario_is_reported_at_its_place(name: str) -> None:
     raw = tomllib.loads(catalogue.text_of(name))
-    for path in random.Random(name).sample([one for one in _places(raw, ()) if one], 12):
+    for path in random.Random(name).sample([one for one in _places(raw, ()) if one], 4):
         wrong = tomllib.loads(catalogue.text_of(name))
         holder = wrong
         for key in path[:-1]:

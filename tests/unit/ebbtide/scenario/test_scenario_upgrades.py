@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_scenario_futile import problems
+from scenario_problems import problems_of
 
 FILE = """
 name = "x"
@@ -33,7 +33,7 @@ def upgrade(to: str, target: str = "brokers", more: str = "") -> str:
 
 def found(*steps: str, kafka: str = "3.9.1", cluster: str = "") -> dict[str, str]:
     text = "".join(f"[[steps]]\n{one}\n" for one in steps)
-    return problems(FILE.format(kafka=kafka, cluster=cluster, steps=text))
+    return problems_of(FILE.format(kafka=kafka, cluster=cluster, steps=text), strict=True)
 
 
 def test_upgrades_back_and_forth_are_possible_while_no_level_is_raised() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from ebbtide.errors import Problems
-from ebbtide.scenario.parse import parse
+from scenario_problems import problems_of
 
 FILE = """
 name = "n"
@@ -28,11 +26,7 @@ U_AGAIN = DELETE.format("u") + CREATE.format("u")
 
 def problems(steps: str, clients: str = "") -> dict[str, str]:
     """What is wrong, by the place."""
-    try:
-        parse(FILE.format(clients=clients) + steps, file="f", to_run=True)
-    except Problems as refused:
-        return {str(one.where).partition(" (line")[0]: f"{one.what}: {one.got}" for one in refused.problems}
-    return {}
+    return problems_of(FILE.format(clients=clients) + steps, to_run=True)
 
 
 @pytest.mark.parametrize("steps", [U_AGAIN, U_AGAIN * 2, DELETE.format("u")])
@@ -47,7 +41,7 @@ def test_a_topic_may_be_deleted_and_made_again(steps: str) -> None:
         (U_AGAIN + CREATE.format("u"), 2, "a topic of this name exists"),
         (CREATE.format("nope"), 0, "unknown topic"),
         (DELETE.format("u") * 2, 1, "an earlier step deleted the topic"),
-        (DELETE.format("t"), 0, "a topic that clients use cannot be deleted, nor made again: t, which producer 1 uses"),
+        (DELETE.format("t"), 0, "a topic that clients use cannot be deleted, nor made again"),
         (CREATE.format("u") + DELETE.format("u"), 0, "a topic of this name exists"),
     ],
 )
@@ -75,7 +69,7 @@ def test_clients_whose_records_could_not_be_judged_are_refused(client: str, what
 
 
 def test_a_record_whose_clients_used_such_a_topic_stays_readable() -> None:
-    parse(FILE.format(clients=PRODUCER) + U_AGAIN, file="f")
+    assert problems_of(FILE.format(clients=PRODUCER) + U_AGAIN) == {}
 
 
 @pytest.mark.parametrize(
@@ -91,6 +85,4 @@ def test_a_topic_that_is_made_again_keeps_its_partitions_and_log_starts(step: st
 
 def test_more_replicas_than_brokers_are_an_error_of_the_topic() -> None:
     text = FILE.format(clients="").replace("[topics.u]", "[topics.u]\nreplication_factor = 4")
-    with pytest.raises(Problems) as refused:
-        parse(text + U_AGAIN, file="f", to_run=True)
-    assert [str(one.where).partition(" (line")[0] for one in refused.value.problems] == ["topics.u.replication_factor"]
+    assert list(problems_of(text + U_AGAIN, to_run=True)) == ["topics.u.replication_factor"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from test_scenario_futile import problems
+from scenario_problems import problems_of
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import ClusterSpec
@@ -37,7 +37,7 @@ ONE_OBSERVER = DYNAMIC + "initial_voters = 2"
 
 def found(*steps: str, cluster: str = DYNAMIC, kafka: str = '["4.3.1"]') -> dict[str, str]:
     text = "".join(f"[[steps]]\n{one}\n" for one in steps)
-    return problems(FILE.format(kafka=kafka, cluster=cluster, steps=text))
+    return problems_of(FILE.format(kafka=kafka, cluster=cluster, steps=text), strict=True)
 
 
 def add(target: str, more: str = "") -> str:
