@@ -64,7 +64,7 @@ class Suite:
     """
 
     def __init__(self, folder: Path, histories: int = HISTORIES, *, narrowed: bool = True) -> None:
-        from reconcile_dice import Dice, run
+        from reconcile_histories import random_run
         from reconcile_oracle import anomalies_of, committed_lost
         from reconcile_oracle_commits import commits_gone_back
         from reconcile_oracle_groups import groups
@@ -73,7 +73,7 @@ class Suite:
         self._narrowed = narrowed
         planted = [*(planted_run(random.Random(seed)) for seed in range(2)), run_with_commits_of_what_nobody_read()]
         self._planted = [{topic: kinds for topic, kinds in found.items() if kinds} for _, found in planted]
-        drawn = [run(Dice(seed)) for seed in range(histories)]
+        drawn = [random_run(random.Random(seed)) for seed in range(histories)]
         self._drawn = [anomalies_of(builder) for builder in drawn]
         self._groups = [
             groups(items, builder.tables, builder.manifest()) for items, builder in zip(self._drawn, drawn, strict=True)

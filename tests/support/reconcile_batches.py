@@ -16,17 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from reconcile_histories import History, Row, Setup
-from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
+from reconcile_oracle import Item, anomalies, committed_lost, items_beside_tables, unnamed_drops
 from reconcile_oracle_commits import OFFSETS_TOPIC, GoneBack, commits_gone_back, gone_back_of
 from reconcile_oracle_groups import groups, groups_of
-from reconcile_planted import COORDINATORS, by_topic
-from records import FINAL_CONSUMER, RecordBuilder, as_record
+from reconcile_parts import FIRST_MEMBER, MEMBERS
+from reconcile_planted import by_topic
+from records import RecordBuilder, as_record
 
 from analysis.items import reconcile_all
 from analysis.reconcile.model import HwRegression, Reconciliation
-from ebbtide.record.tables import TABLES
+from ebbtide.record.clients import ClientEvent
 
 ANCHOR = "anchor"
 _VALUES_OF_A_TOPIC = 1_000
@@ -40,6 +42,10 @@ class Comparison:
 
     kinds: frozenset[str]
     wrong: str | None
+    duplicates: frozenset[tuple[object, ...]] = frozenset()
+    """By what the groups of its duplicates differ."""
+    back: frozenset[bool] = frozenset()
+    """Whether the answers that show a commit that went back are settled."""
 
 
 Compare = Callable[[Sequence[History]], list[Comparison]]
@@ -57,11 +63,14 @@ def compare(spark: SparkSession, folder: Path, histories: Sequence[History]) -> 
         stored = _by_topic(pq.read_table(record.folder / "anomalies").to_pylist())
         tables = {table: _by_topic(rows) for table, rows in run.tables.items()}
         assert stored[ANCHOR] == [], "what agrees in everything has no anomaly"
+        beside = items_beside_tables(run)
         for place, number in enumerate(by_setup[setup]):
             of_topic = {
                 table: [*rows[ANCHOR], *rows[OFFSETS_TOPIC], *rows[f"h{place}"]] for table, rows in tables.items()
             }
-            compared[number] = _compare_run(run, of_topic, stored[f"h{place}"], found, histories[number], f"h{place}")
+            compared[number] = _compare_run(
+                run, of_topic, beside, stored[f"h{place}"], found, histories[number], f"h{place}"
+            )
     return [compared[number] for number in range(len(histories))]
 
 
@@ -106,11 +115,7 @@ def _cuts(rows: int) -> list[frozenset[int]]:
 
 def _run(setup: Setup, histories: Sequence[History]) -> RecordBuilder:
     """A run with each history as a topic, `h0` and so on."""
-    run = RecordBuilder(status=setup.status, final_consumer=FINAL_CONSUMER if setup.final_read else None)
-    run.producer(1, idempotent=setup.idempotent, transactional=setup.transactional).empty(*TABLES)
-    run.transactions(one="CompleteCommit")
-    for epoch, (broker, at_ns) in enumerate(COORDINATORS):
-        run.coordinated_by(broker, epoch=epoch, at_ns=at_ns)
+    run = setup.empty_run()
     run.on(ANCHOR).acked(1, 2, at=0).read(1, 2, at=0, leader_epoch=0)
     if setup.transactions:
         run.send(3, at=2, txn=1, txn_outcome="committed").read(3, at=2, leader_epoch=0)
@@ -118,17 +123,27 @@ def _run(setup: Setup, histories: Sequence[History]) -> RecordBuilder:
     for number, history in enumerate(histories):
         topic = f"h{number}"
         for table, row in history.rows:
-            run.tables[table].append(_rename_topic(row, topic, (number + 1) * _VALUES_OF_A_TOPIC))
+            run.tables[table].append(_rename_topic(row, topic, (number + 1) * _VALUES_OF_A_TOPIC, number * MEMBERS))
         run.ends |= {f"{topic}{name.removeprefix('t')}": end for name, end in history.ends.items()}
         run.unread |= {f"{topic}{name.removeprefix('t')}" for name in history.unread}
+        for member, events in history.events.items():
+            run.groups[member + number * MEMBERS] = f"{history.groups[member]} of {topic}"
+            run.events[member + number * MEMBERS] = [_rename_event(event, topic) for event in events]
     return run
 
 
-def _rename_topic(row: Row, topic: str, base: int) -> Row:
+def _rename_event(event: ClientEvent, topic: str) -> ClientEvent:
+    partitions = tuple(f"{topic}{name.removeprefix('t')}" for name in event.partitions)
+    return replace(event, partitions=partitions, topic=None if event.topic is None else topic)
+
+
+def _rename_topic(row: Row, topic: str, base: int, members: int) -> Row:
     if "resource" in row:
         return {**row, "resource": f"topic:{topic}"}
     if "copied_to" in row:
         row = {**row, "copied_to": topic}
+    if row.get("session") is not None and row["consumer"] in range(FIRST_MEMBER, FIRST_MEMBER + MEMBERS):
+        row = {**row, "consumer": row["consumer"] + members}
     if row.get("value") is None:
         return {**row, "topic": topic}
     return {**row, "topic": topic, "value": row["value"] + base}
@@ -144,6 +159,7 @@ def _by_topic(rows: Sequence[Row]) -> defaultdict[str, list[Row]]:
 def _compare_run(
     run: RecordBuilder,
     tables: dict[str, list[Row]],
+    beside: list[Item],
     stored: list[Row],
     found: Reconciliation,
     history: History,
@@ -151,24 +167,30 @@ def _compare_run(
 ) -> Comparison:
     manifest = run.manifest()
     items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in stored]
-    expected = [one for one in anomalies(tables, manifest) if one[1] == topic]
+    expected = sorted((item for item in [*anomalies(tables, manifest), *beside] if item[1] == topic), key=repr)
     kinds = Counter(row["kind"] for row in stored)
     committed = {row["value"] for row in stored if row["kind"] == "lost" and json.loads(row["details"])["committed"]}
     was_committed = committed_lost(tables, manifest)
+    back, grouped = _of_topic(gone_back_of(found), topic), groups_of(found, [topic])
     wrong = None
     if sorted(items, key=repr) != expected:
         wrong = f"only Spark finds: {_more(items, expected)}\nonly plain Python finds: {_more(expected, items)}"
     elif history.planted is not None and (seen := by_topic(found).get(topic, {})) != history.planted:
         wrong = f"planted: {history.planted}, found: {seen}"
-    elif (back := _of_topic(gone_back_of(found), topic)) != (expected_back := commits_gone_back(tables, manifest)):
+    elif back != (expected_back := commits_gone_back(tables, manifest)):
         wrong = f"commits that went back, by whether the answers are settled: {back}, not {expected_back}"
     elif committed != was_committed:
         wrong = f"lost, and committed by one of the two only: {_original_values(committed ^ was_committed)}"
-    elif (grouped := groups_of(found, [topic])) != (expected_groups := groups(items, tables, manifest)):
+    elif grouped != (expected_groups := groups(items, tables, manifest)):
         wrong = f"groups of duplicates and aborted reads: {grouped}, not {expected_groups}"
     elif drops := unnamed_drops(stored, found.groups_of(HwRegression)):
         wrong = f"drops of the HW that are not named: {drops}"
-    return Comparison(kinds=frozenset(kinds), wrong=wrong)
+    return Comparison(
+        kinds=frozenset(kinds),
+        wrong=wrong,
+        duplicates=frozenset(key[3:] for key in grouped if key[0] == "duplicate"),
+        back=frozenset(settled for *_, settled in back),
+    )
 
 
 def _of_topic(found: GoneBack, topic: str) -> GoneBack:

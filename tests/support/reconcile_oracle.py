@@ -46,11 +46,12 @@ def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
 
 def anomalies_of(builder: RecordBuilder) -> list[Item]:
     """Every item of a record, sorted; some kinds need more than its tables."""
-    items = [
-        *anomalies(builder.tables, builder.manifest()),
-        *(item for find in functions("found_in_record") for item in find(builder)),
-    ]
-    return sorted(items, key=repr)
+    return sorted([*anomalies(builder.tables, builder.manifest()), *items_beside_tables(builder)], key=repr)
+
+
+def items_beside_tables(builder: RecordBuilder) -> list[Item]:
+    """Every item of the kinds that tables alone do not show."""
+    return [item for find in functions("found_in_record") for item in find(builder)]
 
 
 def committed_lost(tables: dict[str, list[Row]], manifest: Manifest) -> set[int]:

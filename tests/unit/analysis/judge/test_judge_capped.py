@@ -14,7 +14,7 @@ import pytest
 from checkout import ROOT
 from judge_records import ELR_ON, Story, by_name, ns
 from pyspark.sql import SparkSession
-from reconcile_dice import Dice, run
+from reconcile_histories import random_run
 from reconcile_planted import planted_run
 from records import RecordBuilder, as_record
 from replay_records import LOST, SAVED
@@ -175,7 +175,7 @@ def test_verdicts_are_the_same_however_few_of_anything_are_shown(
     spark: SparkSession, tmp_path: Path, one_is_shown: Callable[[], None]
 ) -> None:
     builders = [builder for builder, _ in DUPLICATES.values()]
-    builders += [planted_run(random.Random(0))[0], run(Dice(1)), run(Dice(2))]
+    builders += [planted_run(random.Random(0))[0], random_run(random.Random(1)), random_run(random.Random(2))]
     records = [builder.write(tmp_path / f"made-{number}") for number, builder in enumerate(builders)]
     records += [Path(shutil.copytree(record, tmp_path / record.name)) for record in (LOST, SAVED)]
     read = [as_record(record) for record in records]

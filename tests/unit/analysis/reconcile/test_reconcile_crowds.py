@@ -10,11 +10,10 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ArrayType
 from reconcile_oracle import anomalies, committed_lost
 from records import RecordBuilder, as_record
 
-from analysis.items import on_spark, reconcile
+from analysis.items import reconcile
 from analysis.reconcile.crowds import LISTED
 from analysis.reconcile.model import LostRange, Reconciliation
 from analysis.rows import summing
@@ -118,20 +117,6 @@ def test_few_are_listed_whole_and_the_replacement_of_a_value_is_reported_though_
     assert [one["value"] for one in last["replaced_by"]] == [1_999]
 
 
-def test_the_replacement_of_a_value_without_a_final_read_is_reported_though_it_is_not_listed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    builder = RecordBuilder(final_consumer=None)
-    for value in range(LISTED + 2):
-        builder.read(value, at=0, leader_epoch=value)
-    _, rows = reconcile_watched(spark, tmp_path, builder, monkeypatch, narrows=False)
-    told = {row["value"]: msgspec.json.decode(row["details"]) for row in rows if row["kind"] == "vanished"}
-    replaced_by = {value: [one["value"] for one in detail["replaced_by"]] for value, detail in told.items()}
-    assert replaced_by[LISTED - 1] == [LISTED], "all older ones are listed, and this one"
-    assert replaced_by[LISTED] == [LISTED + 1], "all that are listed are older"
-    assert LISTED + 1 not in told
-
-
 def test_replicas_that_differ_are_shown_however_many_records_stood_there(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,25 +134,3 @@ def test_replicas_that_differ_are_shown_however_many_records_stood_there(
     assert (len(records["replicas"]), records["stood"]) == (LISTED, 2 * LISTED + 1)
     assert {one["value"] for one in replicas["replicas"]} == {0, 1}
     assert (len(replicas["replicas"]), replicas["stood"]) == (LISTED, 2 * LISTED)
-
-
-def test_no_row_carries_more_than_is_listed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What a row carries of the others does not grow with them: else the work would, with their square."""
-    longest: dict[str, int] = {}
-    compared = on_spark._items_of_values
-
-    def watch_lists(frame: Any, runs: Any) -> Any:
-        lists = [field.name for field in frame.schema if isinstance(field.dataType, ArrayType)]
-        for row in frame.select("acked", *lists).collect():
-            assert row["acked"] or row["near_epochs"] is None
-            for name in lists:
-                longest[name] = max(longest.get(name, 0), len(row[name] or ()))
-        return compared(frame, runs)
-
-    monkeypatch.setattr(on_spark, "_items_of_values", watch_lists)
-    reconcile_watched(spark, tmp_path, crowds(), monkeypatch, narrows=False)
-    elections = 5
-    assert longest.pop("near_epochs") <= 2 * (elections + 1)
-    assert longest == dict.fromkeys(("others", "values", "places", "got_places"), LISTED)

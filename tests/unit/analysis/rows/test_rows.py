@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from reconcile_dice import Dice, run
+from reconcile_histories import random_run
 from reconcile_rows import OVERLAPS, chosen_polls, overlap, rows_of, sum_up, wrong_orders
 from records import RecordBuilder, as_record
 
@@ -40,20 +38,14 @@ def summed(builder: RecordBuilder, folder: Path) -> SummedRun:
     return sum_up(record, folder)
 
 
-def test_the_package_knows_no_spark() -> None:
-    code = "import sys, analysis.rows.choose; print([name for name in sys.modules if name in ('pyspark', 'py4j')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-
-
 @pytest.mark.parametrize(("name", "number"), [("BATCH_ROWS", 3), ("HELD_BYTES_MAX", 200)])
 def test_answers_are_the_same_in_small_batches_and_with_sums_in_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
 ) -> None:
-    dice = Dice(64)
+    dice = random.Random(64)
     for at in range(4):
         (tmp_path / str(at)).mkdir()
-        builder = run(dice)
+        builder = random_run(dice)
         before = summed(builder, tmp_path / str(at))
         with monkeypatch.context() as patched:
             patched.setattr(batches if name == "BATCH_ROWS" else buckets, name, number)
