@@ -8,7 +8,6 @@ import pytest
 from benches import assert_ended_well, run_bench
 from playwright.sync_api import Browser
 
-from bench import page_load
 from bench.large_page import PARTITIONS, write_large_page
 
 pytestmark = pytest.mark.browser
@@ -34,30 +33,6 @@ def test_the_page_of_200_000_records_opens_with_a_picture_of_each_partition(
     assert page.locator("figure.partition").count() == PARTITIONS
     page.screenshot(path=shots / "large.png")
     context.close()
-
-
-@pytest.mark.parametrize(
-    ("size_mb", "open_s", "missed"),
-    [
-        (0.9, (1.0, 1.9, 3.0), []),
-        (1.1, (1.0,), ["1.10 MB, at most 1"]),
-        (0.5, (2.5, 2.1, 1.0), ["2.10 s, at most 2"]),
-    ],
-)
-def test_a_page_misses_a_target_by_its_size_or_the_median_of_its_rounds(
-    size_mb: float, open_s: tuple[float, ...], missed: list[str]
-) -> None:
-    assert page_load.PageFigures(name="run", size_mb=size_mb, open_s=open_s).misses(1, 2) == missed
-
-
-def test_the_bench_of_page_loading_ends_with_one_when_a_page_is_too_large(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(page_load, "open_s", lambda _page: 0.5)
-    small = ["--records", "3000", "--rounds", "1"]
-    assert page_load.main(small) == 0
-    assert page_load.main([*small, "--max-large-mb", "0.01"]) == 1
-    assert "MISSED" in capsys.readouterr().out
 
 
 def test_the_bench_of_page_loading_opens_a_page_in_a_browser() -> None:

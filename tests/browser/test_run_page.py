@@ -191,21 +191,6 @@ def test_a_hostile_title_stays_text(opened: Any, tmp_path: Path, pages: Pages) -
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_barrier_and_nothing_leaves_the_window(
-    opened: Any, axe: str, shots: Path, width: int, scheme: str
-) -> None:
-    for name in RUNS if (width, scheme) in ((1440, "light"), (360, "dark")) else (LOSS,):
-        page = opened(name, width=width, scheme=scheme)
-        page.screenshot(path=shots / f"{name}-{width}-{scheme}.png", full_page=True)
-        assert page.evaluate("document.documentElement.scrollWidth") == width
-        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-        page.evaluate(axe)
-        found = page.evaluate("axe.run().then(found => found.violations)")
-        assert [(one["id"], [node["html"][:160] for node in one["nodes"]]) for one in found] == []
-
-
-@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", RUNS)
 def test_no_text_of_the_picture_stands_on_another(opened: Any, name: str, width: int) -> None:
     page = opened(name, width=width)

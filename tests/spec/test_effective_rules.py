@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from walker import walk
 
 from analysis.spec import partition
 from analysis.spec.builder import NotAssigned
@@ -46,13 +45,6 @@ def test_the_printed_class_does_what_every_vector_says(release: str, monkeypatch
     made = execute_class(text_of(protocol), protocol.name)
     monkeypatch.setattr("analysis.spec.vectors.protocol_for", lambda *_: made)
     assert [difference for one in VECTORS if release in releases_of(one) for difference in compare(one, release)] == []
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_the_printed_class_walks_as_the_specification_does(variant: str) -> None:
-    made = execute_class(text_of(VARIANTS[variant]), variant)
-    for seed in range(100):
-        assert walk(made, seed, 25, features=True) == walk(VARIANTS[variant], seed, 25, features=True)
 
 
 def test_a_rule_that_is_replaced_is_not_printed() -> None:
@@ -98,9 +90,3 @@ def test_the_command_prints_a_variant_or_what_a_release_runs(capsys: pytest.Capt
 def test_the_command_refuses_what_it_does_not_know(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spec", "rules", *words]) == ExitCode.USAGE
     assert words[-1] in capsys.readouterr().err
-
-
-def test_a_misspelt_event_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    name = events_of(VARIANTS["elr_43"])[0]
-    assert main(["spec", "rules", "4.3.1", f"{name}x"]) == ExitCode.USAGE
-    assert f"did you mean {name}?" in capsys.readouterr().err

@@ -66,10 +66,6 @@ def test_an_elr_member_leads_when_it_comes_back() -> None:
     assert seen.phases[-1].leader == 2
 
 
-def test_an_operation_that_cannot_be_done_is_named() -> None:
-    assert play_operations("elr_43", Operation("isolate", (2,)), Operation("start", (1,))).impossible == 1
-
-
 def test_held_back_followers_fall_out_of_the_isr_and_come_back() -> None:
     seen = play_operations("elr_43", Operation("hold-back", (2, 3)), Operation("rejoin", (2, 3)))
     assert [phase.isr for phase in seen.phases] == [(1, 2, 3), (1,), (1, 2, 3)]

@@ -330,15 +330,6 @@ def test_a_damaged_timeline_is_caught_at_the_record(damage: str) -> None:
     assert not first.undecided
 
 
-def test_an_unexplained_change_is_reported_with_what_is_allowed() -> None:
-    timeline = edit(load("shrinks-4.3.1"), 97, "t", 0, elr=())
-    first = first_of(check(timeline, "shrinks-4.3.1"), 97)
-    assert first.before is not None
-    assert (first.before.isr, first.after.isr, first.after.elr) == ((2, 3), (3,), ())
-    nearest = first.nearest[0]
-    assert (nearest.action, nearest.instead) == ("isr-shrink", {"elr": [2]})
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_the_judge_calls_an_election_unclean_where_the_log_says_recovering(name: str) -> None:
     timeline = load(name)

@@ -11,16 +11,13 @@ from analysis.spec import unclean_recovery
 from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.explore.question import Answer, ask, machine_for
 from analysis.spec.explore.search import replay, search
-from analysis.spec.explore.wording import lines
 from analysis.spec.kip966 import Kip966
 from analysis.spec.model import words as w
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.model.machine import Machine, Move, canonical
 from analysis.spec.model.words import DATA_BITS, LOG, State
 from analysis.spec.partition import Cluster, LogInfo, Partition
-from analysis.spec.variants import VARIANTS
-from ebbtide.errors import ExitCode, UsageError
-from harness.cli.main import main
+from ebbtide.errors import UsageError
 
 ANSWERED = w.ANSWERED << DATA_BITS
 
@@ -132,21 +129,6 @@ def test_a_release_has_no_unclean_recovery_to_set() -> None:
             ask("elr_43", bounds, PROPERTIES["committed"])
 
 
-def test_the_command_takes_and_names_the_strategy(capsys: pytest.CaptureFixture[str]) -> None:
-    check = ["spec", "check", "--variant"]
-    assert main([*check, "kip966", "--bounds", "unclean-recovery=proactive"]) == ExitCode.CONTRADICTED
-    assert "acks=all, no fault (--bounds power-losses=1 allows one, and so on), unclean recovery proactive" in (
-        said := capsys.readouterr().out
-    )
-    assert "LOST: the new leader does not have a" in said
-    assert main([*check, "kip966-last-known", "--bounds", "recovery-manager=false"]) == ExitCode.AS_PREDICTED
-    assert "no recovery manager, strategy balanced" in capsys.readouterr().out
-    assert main([*check, "4.3.1", "--bounds", "unclean-recovery=manual"]) == ExitCode.USAGE
-    assert "this variant has no unclean recovery" in capsys.readouterr().err
-    assert main([*check, "4.3.1"]) == ExitCode.AS_PREDICTED
-    assert "unclean recovery" not in capsys.readouterr().out
-
-
 def test_balanced_elects_with_all_last_known_elr_members_and_any_others() -> None:
     others: set[int] = set()
     for state, move in reached(machine(power_losses=1, kills=1)):
@@ -247,12 +229,3 @@ def test_every_state_of_a_recovery_keeps_the_other_properties(name: str, strateg
 
     assert search(asking, check=check(asking), accept=breaks_the_property).ending == "exhausted"
     assert (losses > 0) == (strategy == "proactive")
-
-
-def test_a_counterexample_names_the_answers_and_who_elected() -> None:
-    answer = asked("kip966", power_losses=2)
-    assert answer.trace is not None
-    told = "\n".join(lines(answer.trace, VARIANTS["kip966"]))
-    assert "answers GetReplicaLogInfo with its log  [KIP-966, Unclean recovery]" in told
-    assert "controller elects the longest log of broker 1, 2  [KIP-966, Unclean recovery]" in told
-    assert ", answered -" in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -44,6 +45,11 @@ def _modules(*folders: str) -> list[Path]:
     return _project_files(*(f"{folder}/*.py" for folder in folders))
 
 
+@functools.cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -66,8 +72,8 @@ def _offenders(call: str, folders: tuple[str, ...], allowed: tuple[str, ...]) ->
     return [
         f"{_name(path)}:{line}"
         for path in _modules(*folders)
-        if not _name(path).startswith(allowed)
-        for name, line in _calls(ast.parse(path.read_text()))
+        if not _name(path).startswith(allowed) and call.rpartition(".")[2] in path.read_text()
+        for name, line in _calls(_tree(path))
         if name == call
     ]
 
@@ -83,7 +89,7 @@ def test_what_is_imported_is_asked_for_and_not_only_there_because_something_else
     missing = {
         f"{_name(path)}: {name}"
         for path in _modules(*PACKAGES)
-        for name in _imported_packages(ast.parse(path.read_text()))
+        for name in _imported_packages(_tree(path))
         if name not in sys.stdlib_module_names and name not in PACKAGES
         if not asked & {one.lower().replace("_", "-") for one in providers.get(name, ())}
     }
@@ -146,7 +152,7 @@ def test_proofs_parameters_and_anomalies_are_read_as_structs_and_not_by_key() ->
         f"{_name(path)}:{line}"
         for path in _modules(*PACKAGES, "tools")
         if _name(path) not in PROOF_READERS
-        for line in _reads_by_key(ast.parse(path.read_text()))
+        for line in _reads_by_key(_tree(path))
     ]
     assert found == []
 
@@ -154,7 +160,7 @@ def test_proofs_parameters_and_anomalies_are_read_as_structs_and_not_by_key() ->
 def test_a_class_has_a_name_of_its_own() -> None:
     places: dict[str, list[str]] = {}
     for path in _modules(*PACKAGES):
-        for name in _classes(ast.parse(path.read_text())):
+        for name in _classes(_tree(path)):
             places.setdefault(name, []).append(_name(path))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
@@ -193,9 +199,7 @@ def test_no_file_is_longer_than_a_person_reads() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    silent = [
-        _name(path) for path in _modules(*PACKAGES, *BESIDE) if not ast.get_docstring(ast.parse(path.read_text()))
-    ]
+    silent = [_name(path) for path in _modules(*PACKAGES, *BESIDE) if not ast.get_docstring(_tree(path))]
     # A package that only holds others has nothing to say.
     assert [name for name in silent if (ROOT / name).stat().st_size > 0] == []
 

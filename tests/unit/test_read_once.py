@@ -1,14 +1,11 @@
-"""A record is read once: how often judging opens each small file, and which functions still take a path.
+"""A record is read once: how often judging opens each small file, and that it opens none past the folder of its record.
 
-Both are held at what they are, so that they can only fall.
+The counts are held at what they are, so that they can only fall.
 """
 
 from __future__ import annotations
 
-import ast
 import re
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -28,22 +25,6 @@ from ebbtide.record.sums import write_sums
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts
 from ebbtide.untrusted import parquet
-
-PACKAGES = ("ebbtide", "cluster", "faults", "workloads", "analysis", "harness")
-
-EDGES = {
-    "ebbtide/judging_process.py": 3,
-    "ebbtide/pytest_plugin/runner.py": 4,
-    "ebbtide/pytest_plugin/settings.py": 1,
-    "harness/cli/judging.py": 3,
-    "harness/cli/night_work.py": 2,
-    "harness/cli/run.py": 1,
-    "harness/cli/run_flow.py": 1,
-}
-"""Where a record is still a path, because a user or another process named it: how many functions take it so.
-
-All others take a `RecordFolder` or a `Record`.
-"""
 
 OPENS = {
     "SHA256SUMS": 1,
@@ -133,16 +114,6 @@ def test_an_open_of_a_file_is_counted(tmp_path: Path, *, is_native: bool) -> Non
     assert opened == {"file": 2}
 
 
-def test_only_the_edges_take_the_path_of_a_record() -> None:
-    found = Counter(
-        str(path.relative_to(ROOT))
-        for package in PACKAGES
-        for path in sorted((ROOT / package).rglob("*.py"))
-        for _ in _with_a_path(path.read_text())
-    )
-    assert found == EDGES
-
-
 def test_the_judge_opens_no_file_of_a_record_past_its_folder() -> None:
     """`RecordFolder` opens regular files alone; a bare path could be a link, a pipe or a folder."""
     judge = [path for name in ("record", "judge", "reconcile") for path in (ROOT / "analysis" / name).rglob("*.py")]
@@ -161,63 +132,6 @@ def test_a_file_that_is_opened_past_the_folder_is_seen(line: str) -> None:
     assert _bypasses(f"x = 1\n{line}\n") == [line]
 
 
-TABLES_OPENED = {
-    "analysis/record/files.py": 1,
-    "analysis/causes/columns.py": 1,
-    "analysis/record/table_files.py": 1,
-    "analysis/report/stories.py": 1,
-    "analysis/judge/causes/lost_offsets.py": 1,
-    "analysis/judge/coverage/workload_facts.py": 1,
-}
-"""Where tables are opened: by the record, to size a Spark session, and for anomalies/, which judging writes."""
-
-
-def test_the_judge_opens_tables_by_the_record_alone() -> None:
-    folders = ("record", "rows", "judge", "causes", "reconcile", "items", "report", "explain")
-    judge = [path for name in folders for path in (ROOT / "analysis" / name).rglob("*.py")]
-    found = {str(path.relative_to(ROOT)): len(_opens_of_tables(path.read_text())) for path in judge}
-    assert {name: count for name, count in found.items() if count} == TABLES_OPENED
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        'files = record.folder.files("sends")',
-        "with pq.ParquetFile(path) as file:",
-        "rows = pq.read_table(path)",
-        "footer = footer_of(path)",
-        'table = ds.dataset(str(path), format="parquet")',
-    ],
-)
-def test_a_table_that_is_opened_past_the_record_is_seen(line: str) -> None:
-    assert _opens_of_tables(f"x = 1\n{line}\n") == [line]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "def f(record: Path): ...",
-        "async def f(a, *, record: Path | None = None): ...",
-        "class A:\n def f(self, record: Path): ...",
-    ],
-)
-def test_a_function_with_the_path_of_a_record_is_seen(text: str) -> None:
-    assert list(_with_a_path(text)) == ["f"]
-
-
-def test_a_function_with_another_path_or_a_record_is_not_counted() -> None:
-    assert list(_with_a_path("def f(folder: Path, record: Record): ...")) == []
-
-
-def _with_a_path(text: str) -> Iterator[str]:
-    """Yield the functions that have a parameter `record` which is a path."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
-                if one.arg == "record" and one.annotation is not None and "Path" in ast.unparse(one.annotation):
-                    yield node.name
-
-
 _BYPASS = re.compile(
     r"folder / [^)]*\)\.(is_file|is_dir|exists|read_|open)|\bread_(file|text)\((self\.|record\.)?folder /"
 )
@@ -226,13 +140,3 @@ _BYPASS = re.compile(
 def _bypasses(text: str) -> list[str]:
     """Return the lines that open or look for a file of a record by its path."""
     return [line for line in text.splitlines() if _BYPASS.search(line)]
-
-
-_OPENS_TABLE = re.compile(
-    r"folder\.(files|paths)\(|\b(ParquetFile|read_table|read_metadata|ds\.dataset)\(|= footer_of\("
-)
-
-
-def _opens_of_tables(text: str) -> list[str]:
-    """Return the lines that open a file of a table, or look for one to open."""
-    return [line for line in text.splitlines() if _OPENS_TABLE.search(line)]
