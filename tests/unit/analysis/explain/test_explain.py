@@ -14,7 +14,6 @@ from records import as_record
 from analysis.explain.life import Life, explain
 from analysis.explain.page import render_page
 from analysis.explain.subject import first_lost_subject, subject_at, subject_of_value
-from analysis.explain.text import render_text
 from ebbtide.errors import UsageError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.folder import RecordFolder
@@ -125,19 +124,6 @@ def test_changes_of_one_time_are_in_the_order_of_the_metadata_log(tmp_path: Path
     assert [one.kind for one in events[-4:]] == ["broker", "partition", "broker", "partition"]
 
 
-def test_a_deposed_leader_that_goes_on_to_answer_is_named_once(tmp_path: Path) -> None:
-    story = healthy(tmp_path)
-    send(story, 5, at=5)
-    for at_s in (6, 8, 10):
-        story.hw(at_s, 1, 0, 4)
-        story.hw(at_s + 1, 2, 1, 100 + at_s)
-    texts = [event.text for event in life_of(finish(story), 5).events if event.kind == "hw"]
-    assert texts == [
-        "the HW is seen above its offset: broker 2 serves 106, leader epoch 1",
-        "a deposed leader still answers, with a HW not above its offset: broker 1 serves 4, leader epoch 0",
-    ]
-
-
 def test_a_place_names_the_row_that_has_the_evidence(lost: Path) -> None:
     place = next(event.place for event in life_of(lost, 2).events if event.kind == "send")
     assert place == "sends.parquet, row 2"
@@ -192,13 +178,6 @@ def test_the_headline_says_what_became_of_the_record(
     assert headline in life_of(record, 7).headline
 
 
-def test_the_end_of_the_transaction_is_one_of_the_reasons(tmp_path: Path) -> None:
-    story = healthy(tmp_path)
-    send(story, 5, at=5, txn=9, txn_outcome="aborted")
-    reasons = [one.text for one in life_of(finish(story), 5).reasons]
-    assert reasons[1].startswith("Its transaction 9 was aborted, so no consumer with read_committed may return")
-
-
 def test_elections_since_do_not_matter_for_a_record_that_nobody_acked_or_has(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     send(story, 7, at=None, status="failed", done_ns=ns(5))
@@ -225,15 +204,6 @@ def test_a_record_below_the_final_log_start_is_not_called_lost(tmp_path: Path) -
     story.change(final_offsets={"t-0": FinalOffsets(log_start=8, high_watermark=1000)})
     story.write()
     assert "below the start of the final log" in life_of(record, 7).headline
-
-
-def test_another_record_at_the_offset_is_named(lost: Path) -> None:
-    table = pq.read_table(lost / "sends.parquet").to_pylist()
-    rows = [*table, {**table[1], "value": 77, "sent_ns": ns(30), "done_ns": ns(31)}]
-    pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(lost / "sends.parquet")), lost / "sends.parquet")
-    subject = subject_at(as_record(lost), T_0, 1)
-    assert (subject.value, subject.others) == (1, (77,))
-    assert "--value 77" in render_text(explain(as_record(lost), subject))
 
 
 def test_an_unknown_value_and_an_unknown_offset_are_refused_with_what_is_known(lost: Path) -> None:
@@ -300,29 +270,6 @@ def test_the_command_prints_the_life_and_starts_no_spark(
     assert (lost / "life.html").is_file()
 
 
-def test_a_place_may_have_the_commas_that_the_command_prints(lost: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for place, is_one in (("t-0:123,456", True), ("t-0:12,34", False)):
-        assert main(["explain", str(lost), place]) == 4
-        assert ("not the place of a record" not in capsys.readouterr().err) == is_one
-
-
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (["t-0"], "not the place of a record"),
-        (["t-0:x"], "not the place of a record"),
-        (["t-0:1", "--value", "1"], "the command names two records"),
-    ],
-)
-def test_a_misspelt_place_is_one_clear_error(
-    words: list[str], what: str, lost: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["explain", str(lost), *words]) == 4
-    error = capsys.readouterr().err
-    assert what in error
-    assert "--value" in words or f"next:    ebbtide explain {lost}" in error
-
-
 def test_without_the_metadata_log_nobody_says_that_no_leader_was_elected(tmp_path: Path) -> None:
     story = healthy(tmp_path)
     story.change(runtime=FOREIGN, watch=WatchFacts(clock_distance_ms=3))
@@ -336,38 +283,6 @@ def test_without_the_metadata_log_nobody_says_that_no_leader_was_elected(tmp_pat
     assert not any("No leader was elected" in one for one in reasons)
     assert any(one.startswith("At the end of the watch, the final read") for one in reasons)
     assert not any("healed" in one for one in reasons)
-
-
-def test_a_leader_whose_log_is_not_known_is_named_among_what_is_unknown(tmp_path: Path) -> None:
-    story = healthy(tmp_path)
-    story.state(20, leader=2, leader_epoch=1)
-    send(story, 5, at=5)
-    read(story, 5, at=5)
-    life = life_of(finish(story), 5)
-    (election,) = (one.text for one in life.reasons if one.text.startswith("Leader epoch 1"))
-    assert election.endswith(
-        "the record has no log of that moment, which would say whether this leader had it. "
-        "In the end it has it at offset 5, written under leader epoch 0."
-    )
-    assert "whether the leader of epoch 1 had it at the election: the record has no log of that moment" in life.unknown
-
-
-def test_each_place_is_a_row_or_says_that_there_is_none(lost: Path) -> None:
-    life = life_of(lost, 1)
-    places = [one.place for one in (*life.events, *life.places, *life.reasons)]
-    assert not {"watermarks/", "replicas/", "anomalies/, kind lost"} & set(places)
-    (disk,) = (one.place for one in life.events if one.kind == "disk")
-    (step,) = (one.place for one in life.events if "power-loss" in one.text)
-    assert disk == f"{step}, its proof"
-    (hw, *_) = (one.place for one in life.events if one.kind == "hw")
-    file, row = hw.split(", row ")
-    assert pq.read_table(lost / file).to_pylist()[int(row)]["high_watermark"] == 1000
-
-
-def test_brokers_that_leave_and_enter_the_isr_are_called_brokers(lost: Path) -> None:
-    texts = " ".join(event.text for event in life_of(lost, 1).events)
-    assert "brokers 2, 3 leave the ISR" in texts or "broker 2 leaves the ISR" in texts
-    assert "] leave" not in texts
 
 
 def test_a_run_that_was_not_judged_is_refused(lost: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,20 +54,6 @@ def test_a_run_that_ended_before_anything_was_sent_has_nothing_to_explain(
     assert "next:    correct it\n" in capsys.readouterr().err
 
 
-def test_a_failed_run_without_advice_can_be_run_again_if_its_scenario_is_there(
-    begun: Story, capsys: pytest.CaptureFixture[str]
-) -> None:
-    begun.change(failure_next=None)
-    record = finish(begun)
-    for present, next_ in ((True, f"ebbtide run {record / 'scenario.toml'}"), (False, "ebbtide runs ")):
-        if present:
-            (record / "scenario.toml").touch()
-        else:
-            (record / "scenario.toml").unlink()
-        assert main(["explain", str(record)]) == 2
-        assert f"next: {next_}" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("may_have", ["a row", "a journal", "all but its tables", "counts", "sums of lost tables"])
 def test_a_run_that_may_have_sent_something_is_not_said_to_have_nothing(may_have: str, begun: Story) -> None:
     if may_have == "a row":

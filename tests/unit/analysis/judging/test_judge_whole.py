@@ -8,13 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow.parquet as pq
 import pytest
 from judge_records import Story, last_replica_standing, ns
-from records import as_record
 
-from analysis.judging import one_record as judging
 from analysis.spark.session import session
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets
@@ -189,37 +186,3 @@ def test_records_judged_together_get_the_verdicts_that_they_get_singly(
     assert not (folders[1] / "verdict.json").exists()
     assert read_judgements() == singly
     assert len({verdict for verdict, _ in singly}) == 3
-
-
-def _complete(story: Story, **changes: Any) -> None:
-    judging.complete_tables(as_record(story.record, msgspec.structs.replace(story.manifest, **changes)))
-
-
-def test_only_tables_that_are_missing_are_decoded_from_raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = []
-    for name in ("write_timeline", "write_replicas", "write_checkpoints"):
-        monkeypatch.setattr(f"analysis.evidence.collect.{name}", lambda *_, name=name: done.append(name))
-    monkeypatch.setattr("ebbtide.journal.convert.convert_journals", lambda _: done.append("journals"))
-    monkeypatch.setattr(judging, "write_sums", lambda _: None)
-    story = last_replica_standing(tmp_path)
-    story.write()
-    _complete(story)
-    assert done == []
-    for folder in ("raw", "journal"):
-        (tmp_path / folder).mkdir()
-    _complete(story)
-    assert done == ["journals", "write_replicas", "write_checkpoints"]
-    story.log(1, (0, 0, 4))
-    (tmp_path / "partitions.parquet").unlink()
-    story.write(missing=("partitions",))
-    done.clear()
-    _complete(story)
-    assert done == ["journals"], "a timeline that lacks one of its tables is left as it is"
-    done.clear()
-    _complete(story, status="interrupted")
-    assert done == ["journals", "write_timeline"], "a run that was cut short never had it"
-    for table in ("brokers", "configs"):
-        (tmp_path / f"{table}.parquet").unlink(missing_ok=True)
-    done.clear()
-    _complete(story)
-    assert done == ["journals", "write_timeline"]
