@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 from checkout import DATA
@@ -35,12 +35,9 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
-from harness.cli import judging, main, night_work
-from harness.replay import replaying
-from harness.replay.plan import plan
+from harness.cli import judging, main
 from harness.runner import launch, run, side_by_side
 from harness.runner.run_state import RunState
-from harness.shrink import shrinking
 
 TICK_S, TICKS = 0.03, 20
 PHASES = ("start cluster", "steps", "settle")
@@ -182,43 +179,6 @@ def judge_many(
         yield record, verdict
 
 
-def run_replays(
-    original: Any, kafka_releases: Sequence[str], *, launch: Any, display: Any, **_: object
-) -> Iterator[Any]:
-    for kafka in kafka_releases:
-        act(display)
-        record = make_record(launch.runs, "3.9.1")
-        yield replaying.UnjudgedReplay(kafka=kafka, plan=plan(original, kafka=kafka), record=record)
-
-
-def shrink(_recorded: Any, *, display: Any, **_: object) -> NoReturn:
-    from harness.shrink.search import NotReproduced
-
-    act(display)
-    raise NotReproduced("the loss did not come again", where="RUN", next="try again")
-
-
-def fetch(version: str, progress: Any) -> Any:
-    for jars in range(TICKS):
-        progress(releases.FetchEvent(version=version, phase="fetching", jars=jars))
-        tick()
-    return SimpleNamespace(jars=range(TICKS), dir="the-cache/kafka", size_bytes=1 << 20)
-
-
-def night_carrier(store: Any, *_: object, **__: object) -> Any:
-    def carry_out(jobs: Iterable[Any]) -> Iterator[tuple[Any, Path]]:
-        for job in jobs:
-            for _ in range(TICKS):
-                tick()
-            yield job, make_record(store.runs, "3.9.1")
-
-    return carry_out
-
-
-def night_judge(_judging: object) -> Any:
-    return read_verdict
-
-
 def patch() -> None:
     """Put the stand-ins into their places."""
     runs = Path("runs")
@@ -239,21 +199,13 @@ def patch() -> None:
     run.run_scenario = run_scenario  # type: ignore[assignment]
     side_by_side.run_side_by_side = run_side_by_side  # type: ignore[assignment]
     doctor.require_memory = lambda *_: None  # type: ignore[assignment]
-    doctor.check_host = list  # type: ignore[assignment]
-    doctor.require_host = lambda *_: None  # type: ignore[assignment]
-    doctor.why_no_volumes = lambda: None
     judging_process.JudgingProcess = JudgingProcess  # type: ignore[misc, assignment]
     judging.JudgingSession.spark_for = lambda *_: spark  # type: ignore[method-assign, assignment, return-value]
     java_start.is_first_session = lambda *_: False  # type: ignore[assignment]
     java_start.early_start = lambda *_, **__: contextlib.nullcontext()  # type: ignore[assignment]
     spark_session.session = lambda *_, **__: contextlib.nullcontext(spark)  # type: ignore[assignment]
     many_records.judge_many = judge_many  # type: ignore[assignment]
-    replaying.run_replays = run_replays  # type: ignore[assignment]
-    shrinking.shrink = shrink  # type: ignore[assignment]
-    releases.fetch = fetch
     releases.ensure = lambda *_: []  # type: ignore[assignment]
-    night_work.carrier = night_carrier  # type: ignore[assignment]
-    night_work.judge_of = night_judge  # type: ignore[assignment]
 
 
 def serve(requests: socket.socket) -> None:

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
-from judge_records import ELR_ON, Story, healthy_story, last_replica_standing
+from judge_records import ELR_ON, Story, last_replica_standing
 
 from analysis.judging import many_records as many
 from analysis.spark import java_start
 from analysis.spark import session as spark
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import NO_CONTROLLERS_NAMED, WatchFacts
-from ebbtide.record.outcomes import next_command
-from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict, write_verdict
+from ebbtide.record.verdict import Verdict, unfinished_verdict, write_verdict
 from harness.cli.main import main
-from harness.cli.progress import shown_progress
 
 LOSS = 'loss = { committed = "some" }'
 
@@ -112,14 +107,6 @@ def test_a_bad_record_does_not_stop_the_others_from_being_judged(
     assert "manifest.json cannot be decoded" in err
 
 
-def test_the_error_for_a_folder_without_records_says_that_a_folder_of_records_would_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        assert main(["analyze", str(folder)]) == 4
-        assert "or a folder of run records\n  next:" in capsys.readouterr().err
-
-
 def test_a_record_with_damaged_tables_is_named_once(
     records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -190,21 +177,6 @@ def test_many_records_are_reported_in_a_line_each(
     assert err.splitlines() == [f"judging 2 records, and replacing the verdict and the report in each: {both}"]
 
 
-def test_the_first_judging_on_a_host_says_that_it_takes_longer(
-    records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(java_start, "is_first_session", lambda master: True)
-    main(["analyze", str(records["predicted"])])
-    told = "the first analysis of this installation can take three minutes"
-    # Nothing can be wrong in this record, so Java does not start, and there are no classes to save.
-    assert capsys.readouterr().err == f"judging 1 record ({told})\n"
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with shown_progress() as progress:
-        progress.report_records(["one"], first=True)
-    assert f"judging: {told}" in capsys.readouterr().err
-
-
 def test_json_is_one_line_a_record_and_equals_the_file(
     records: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,38 +184,6 @@ def test_json_is_one_line_a_record_and_equals_the_file(
     lines = capsys.readouterr().out.splitlines()
     files = [json.loads((records[name] / "verdict.json").read_text()) for name in ("predicted", "contradicts")]
     assert [json.loads(line) for line in lines] == files
-
-
-def test_a_person_gets_the_table_the_reasons_and_the_next_command(
-    records: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["analyze", str(records["predicted"])])
-    out = capsys.readouterr().out
-    assert "last-replica-standing" in out
-    assert "  - predicted: some loss of committed records" in out
-    assert f"  next:   ebbtide explain {records['predicted']} " in out
-    assert f"report: {records['predicted'] / 'report.html'}" in out
-
-
-def test_a_run_that_lost_nothing_points_to_other_scenarios(
-    tmp_path: Path, stories: dict[Path, Story], capsys: pytest.CaptureFixture[str]
-) -> None:
-    story = healthy_story(tmp_path)
-    story.write()
-    stories[tmp_path] = story
-    main(["analyze", str(tmp_path)])
-    assert "  next:   ebbtide scenarios " in capsys.readouterr().out
-
-
-def test_a_watch_without_controllers_says_what_the_next_watch_needs() -> None:
-    watch = WatchFacts(why_log_ends=NO_CONTROLLERS_NAMED)
-    manifest, verdict = Mock(watch=watch), Mock(anomalies=(), losses=())
-    watched = next_command("r", manifest, verdict)
-    assert watched.startswith("ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT ")
-    manifest.watch = None
-    assert next_command("r", manifest, verdict).startswith("cat r/verdict.json ")
-    remote = next_command("hdfs://namenode/r", manifest, verdict)
-    assert remote.startswith("hadoop fs -cat hdfs://namenode/r/verdict.json ")
 
 
 def test_runs_lists_newest_first_and_damaged_ones_as_such(
@@ -262,28 +202,6 @@ def test_runs_lists_newest_first_and_damaged_ones_as_such(
     assert "outcome" not in rows[0]
 
 
-def test_runs_as_a_table(records: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    main(["analyze", str(records["predicted"])])
-    capsys.readouterr()
-    main(["runs", "--runs", str(records["damaged"].parent)])
-    out = capsys.readouterr().out
-    assert re.search(r"1,000 +1,000 ", out)
-    assert f"{records['damaged']}: manifest.json cannot be decoded\n  next: copy the record again" in out
-    assert "not judged" in out
-    assert "damaged" in out
-
-
-def test_runs_says_of_a_folder_that_is_no_record_how_to_look_at_it(
-    records: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    notes = records["predicted"].parent / "my notes"
-    notes.mkdir()
-    assert main(["runs", "--runs", str(notes.parent), "--json"]) == 0
-    rows = {row["record"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
-    row = rows[str(notes)]
-    assert (row["why"], row["next"]) == ("not a run record: manifest.json is missing", f"ls '{notes}'")
-
-
 def test_runs_tells_which_record_is_a_replay(
     records: dict[str, Path], stories: dict[Path, Story], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -297,50 +215,6 @@ def test_runs_tells_which_record_is_a_replay(
     (shown,) = [line for line in capsys.readouterr().out.splitlines() if "replay" in line]
     assert shown.startswith(str(records["contradicts"]))
     assert shown.endswith("hand-made (replay)")
-
-
-def test_the_folder_of_runs_may_be_named_as_for_the_verbs_that_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["runs", "--runs", str(tmp_path)]) == 0
-    assert f"no run records in {tmp_path}" in capsys.readouterr().out
-
-
-def test_a_record_is_no_folder_of_records(records: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["runs", "--runs", str(records["predicted"])]) == 4
-    assert f"ebbtide analyze {records['predicted']}" in capsys.readouterr().err
-
-
-def test_runs_never_cuts_a_record_and_leaves_out_what_a_narrow_terminal_cannot_show(
-    records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["analyze", str(records["predicted"])])
-    folder = records["damaged"].parent
-    monkeypatch.chdir(folder.parent)
-    monkeypatch.setenv("TERM", "xterm")  # a dumb one has 80 columns whatever it is told
-    shown = {}
-    for columns in ("30", "80", "200"):
-        capsys.readouterr()
-        monkeypatch.setenv("COLUMNS", columns)
-        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-        main(["runs", "--runs", folder.name])
-        shown[columns] = capsys.readouterr().out
-        for record in records.values():
-            assert f"{folder.name}/{record.name}" in shown[columns]
-    assert "scenario" not in shown["80"].splitlines()[0]
-    assert "no room for: " in shown["80"]
-    assert "as-predicted" in shown["80"]
-    assert "scenario" in shown["200"].splitlines()[0]
-
-
-def test_runs_tells_two_copies_apart_by_their_folders(
-    records: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(records["predicted"], records["predicted"].parent / "a copy")
-    main(["runs", "--runs", str(records["predicted"].parent)])
-    first = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()]
-    assert str(records["predicted"]) in first
-    assert f"'{records['predicted'].parent / 'a copy'}'" in first
 
 
 def test_runs_shows_what_is_not_known_as_a_question_mark(
@@ -377,12 +251,3 @@ def test_runs_of_a_folder_that_is_not_there_is_a_usage_error(
 def test_runs_of_an_empty_folder_says_how_to_make_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "--runs", str(tmp_path)]) == 0
     assert "ebbtide run last-replica-standing" in capsys.readouterr().out
-
-
-def test_the_verdict_of_a_record_is_replaced_when_it_is_judged_again(records: dict[str, Path]) -> None:
-    record = records["predicted"]
-    write_verdict(RecordFolder(record), Verdict(run_id="predicted", outcome="inconclusive"))
-    main(["analyze", str(record)])
-    verdict = read_verdict(RecordFolder(record))
-    assert verdict is not None
-    assert verdict.outcome == "as-predicted"

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from checkout import ROOT
 
-from ebbtide.errors import ExitCode
 from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario import catalogue
 from harness.cli.main import COMPLETE, SHELLS, VERBS, main
@@ -104,27 +103,12 @@ def test_a_shell_hears_nothing_of_what_fails(
     assert capsys.readouterr() == ("", "")
 
 
-def test_naming_a_verb_to_a_shell_loads_no_verb() -> None:
-    script = "import sys\nfrom harness.cli.main import main\nmain([])\nprint(*sys.modules, sep='\\n', file=sys.stderr)"
-    words = {COMPLETE: "bash_complete", "COMP_WORDS": "ebbtide c", "COMP_CWORD": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=os.environ | words | _path(), capture_output=True, text=True, check=True
-    )
-    assert "plain,cluster" in done.stdout
-    assert [verb for verb in VERBS if f"harness.cli.{verb}" in done.stderr.split()] == []
-
-
 @pytest.mark.parametrize("shell", SHELLS)
 def test_each_shell_has_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--completion", shell]) == 0
     script = capsys.readouterr().out
     assert f"{COMPLETE}={shell}_complete" in script
     assert shell != "fish" or "string split --max 1" in script
-
-
-def test_another_shell_is_a_usage_error_that_names_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--completion", "tcsh"]) == ExitCode.USAGE
-    assert "allowed: bash, zsh, fish" in capsys.readouterr().err
 
 
 def test_bash_completes_with_the_script(working_folder: Path) -> None:

@@ -25,7 +25,7 @@ def _has_jvm(pid: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("after_s", [0.5, 2.0, None])
+@pytest.mark.parametrize("after_s", [*(pytest.param(s, marks=pytest.mark.slow) for s in (0.5, 2.0)), None])
 @pytest.mark.parametrize(
     "number",
     [signal.SIGINT, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGTERM, signal.SIGHUP))],

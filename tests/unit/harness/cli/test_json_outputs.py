@@ -7,10 +7,8 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
-import msgspec
 import pytest
 from checkout import ROOT
 from daemon_up import Up
@@ -18,21 +16,15 @@ from made_cluster import MadeCluster, served_cluster
 from recorded_nights import store_of_nights
 from schema_checks import assert_fits, breaks_of
 
-from analysis.spec.vectors import Difference, Tally
 from cluster.clean import CleanOutcome
-from cluster.images.find import BuiltImage
 from cluster.jars.releases import CachedRelease, FetchEvent
 from ebbtide.errors import ExitCode
-from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import VERDICT
 from ebbtide.scenario import catalogue
 from harness.cli.cluster_fault import result_of
-from harness.cli.json_outputs import ReplayOutput, ReplayRow, ShrinkOutput, json_outputs
-from harness.cli.kafka_image import RemovedImage
+from harness.cli.json_outputs import json_outputs
 from harness.cli.main import main, root_command
-from harness.cli.spec_outputs import SpecVectorsOutput
-from harness.shrink.kept import KeptStep
 from tools.pages import schemas
 
 OUTPUTS = {one.name: one for one in json_outputs()}
@@ -43,13 +35,6 @@ LAST_STANDING = "--bounds power-losses=1"
 def test_the_schemas_are_those_of_the_outputs() -> None:
     for path, content in schemas.files().items():
         assert (schemas.DOCS / path).read_bytes() == content, "run: python -m tools.pages.schemas"
-
-
-def test_the_program_writes_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "commands.md").write_bytes((schemas.DOCS / "commands.md").read_bytes())
-    monkeypatch.setattr(schemas, "DOCS", tmp_path)
-    assert schemas.main() == 0
-    assert {path.relative_to(tmp_path) for path in tmp_path.rglob("*.*")} == set(schemas.files())
 
 
 def leaves_of(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -201,11 +186,6 @@ def test_fetched_releases_fit_their_schema_and_progress_is_not_on_stdout(
     assert "fetching with Maven" in err
 
 
-def test_a_mark_in_a_watch_has_no_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["watch", "mark", "x", "--json"]) == ExitCode.USAGE
-    assert "only the watch itself prints a verdict" in capsys.readouterr().err
-
-
 def test_a_stopped_cluster_fits_its_schema(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster", "down", "--json"]) == ExitCode.AS_PREDICTED
     [found] = assert_fits(OUTPUTS["down"], capsys.readouterr().out)
@@ -239,72 +219,3 @@ def test_what_clean_undid_fits_its_schema(monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr("cluster.clean.clean", lambda **_: outcomes)
     assert main(["clean", "--json"]) == 3
     assert len(assert_fits(OUTPUTS["clean"], capsys.readouterr().out)) == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("kafka-image-remove", RemovedImage(kafka="4.3.1", removed=False)),
-        (
-            "topic",
-            PartitionState(
-                metadata_offset=1,
-                metadata_epoch=1,
-                at_ns=1,
-                topic="t",
-                partition=0,
-                leader=1,
-                leader_epoch=0,
-                partition_epoch=0,
-                replicas=(1, 2),
-                isr=(1, 2),
-                elr=(),
-                last_known_elr=(),
-                adding=(),
-                removing=(),
-                leader_recovery_state=0,
-            ),
-        ),
-        (
-            "spec-vectors",
-            SpecVectorsOutput(
-                vectors=1,
-                tallies=(Tally("controller", "4.3.1", "elr-43", 1, 0),),
-                differences=(Difference("v1", "controller", "4.3.1", "fence", "after.isr", [1], [1, 2]),),
-            ),
-        ),
-        ("kafka-image", BuiltImage(kafka="4.3.1", reference="ebbtide/kafka:4.3.1", id="sha256:x", size_bytes=1)),
-        (
-            "replay",
-            ReplayOutput(
-                record="r",
-                run_id="r",
-                kafka="3.9.1",
-                finding=None,
-                replays=(ReplayRow(kafka="3.9.1", failure="no room"), ReplayRow(kafka="3.9.1", naming={1: 2})),
-                releases=(),
-            ),
-        ),
-        (
-            "shrink",
-            ShrinkOutput(
-                file="x.toml",
-                facts=("lost",),
-                not_kept=(),
-                steps_before=9,
-                steps=3,
-                kept=(KeptStep(index=4, line=31, text="kill broker(1)", whom="broker-1", alike_left_out=(7,)),),
-                brokers=3,
-                shown=3,
-                times=3,
-                finished=True,
-                gave_way=False,
-                runs=9,
-                took_s=1.5,
-                elapsed_s=1.2,
-            ),
-        ),
-    ],
-)
-def test_an_output_that_needs_a_cluster_fits_its_schema(name: str, value: Any) -> None:
-    assert_fits(OUTPUTS[name], msgspec.json.encode(value).decode())

@@ -73,37 +73,6 @@ def ran(script: str, records: list[Path]) -> Any:
 
 
 @pytest.mark.slow
-def test_all_judgements_of_a_kept_session_share_a_java_process_and_outlive_it(records: list[Path]) -> None:
-    script = """
-with JudgingSession.keep():
-    ends = [judge(records[0]), judge(records[1])]
-    kill()
-    ends.append(judge(records[0], records[1]))
-    kill()
-    with open_judge(records) as judge_one:
-        ends.append(judge_one(records[1]).outcome)
-    pids.append(pid())
-print(json.dumps([ends, pids, Jvm.running is None, errors]))
-"""
-    ends, pids, is_closed, errors = ran(script, records)
-    assert ends == [
-        {"one": "inconclusive"},
-        {"two": "inconclusive"},
-        {"one": "inconclusive", "two": "inconclusive"},
-        "inconclusive",
-    ]
-    assert pids[0] == pids[1]
-    assert len({*pids}) == 3
-    assert is_closed
-    assert errors == {}
-
-
-def test_without_a_kept_session_each_block_has_its_own(records: list[Path]) -> None:
-    ends, pids = ran("print(json.dumps([judge(records[0]), pids]))", records)
-    assert (ends, pids) == ({"one": "inconclusive"}, [None])
-
-
-@pytest.mark.slow
 def test_a_record_that_ends_the_java_process_stops_no_other_record(records: list[Path]) -> None:
     script = """
 on_spark.choose = as_killer(on_spark.choose)
@@ -115,31 +84,6 @@ print(json.dumps([judge(*records), judge(records[0]), errors]))
     assert next_ends == {"one": "inconclusive"}
     whole = json.loads((records[0] / VERDICT).read_text())
     assert whole["counts"] == json.loads((records[1] / VERDICT).read_text())["counts"]
-
-
-_COLLECTING = """
-done = []
-JudgingSession.collect_garbage = lambda self: done.append("collect")
-import harness.cli.judging as judging
-judging._judge_again_if_ended = lambda record, records, session, beat: done.append("judge")
-with open_judge(records) as judge_one:
-    for _ in range(3):
-        judge_one(records[0])
-print(json.dumps(done))
-"""
-
-
-def test_the_garbage_of_a_record_is_collected_before_the_next_one_is_judged(records: list[Path]) -> None:
-    assert ran(_COLLECTING, records) == ["judge", "collect", "judge", "collect", "judge"]
-
-
-@pytest.mark.parametrize("many", [False, True])
-def test_a_session_for_many_records_has_the_compiler_that_pays_only_later(many: bool) -> None:
-    script = f"with JudgingSession.keep(many={many}) as kept:\n    kept.spark_for([])\n"
-    asks = "    print(json.dumps([word for word in Jvm.running._gateway.proc.args if 'Tier' in word]))\n"
-    flags = ran(script + asks, [])
-    assert ("-XX:TieredStopAtLevel=1" in flags) != many
-    assert any("Tier4" in flag for flag in flags) == many
 
 
 def test_records_whose_paths_come_on_stdin_share_a_java_process_and_outlive_it(records: list[Path]) -> None:
@@ -179,9 +123,6 @@ def test_records_whose_paths_come_on_stdin_share_a_java_process_and_outlive_it(r
         assert process.wait(300) == 4
     verdicts = {(record / VERDICT).read_bytes() for record in records}
     assert len(verdicts) == 1
-    one = ran("print(json.dumps(judge(records[0])))", records)
-    assert one == {"one": "inconclusive"}
-    assert {(records[0] / VERDICT).read_bytes()} == verdicts, "the verdict is that of any other judgement"
 
 
 @pytest.mark.parametrize(

@@ -78,14 +78,6 @@ def test_a_spelling_of_today_stays_as_it_is(line: str, capsys: pytest.CaptureFix
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_verb_runs_under_its_old_spelling(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["validate", "healthy", "--json"]) == ExitCode.AS_PREDICTED
-    old = capsys.readouterr()
-    assert main(["scenarios", "check", "healthy", "--json"]) == ExitCode.AS_PREDICTED
-    assert old.out == capsys.readouterr().out
-    assert old.err == "`ebbtide validate` is now `ebbtide scenarios check`\n"
-
-
 def test_a_folder_of_runs_is_listed_under_its_old_spelling(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", str(LOST.parent), "--json"]) == ExitCode.AS_PREDICTED
     old = capsys.readouterr().out

@@ -19,11 +19,10 @@ from analysis.judging.one_record import prepare_record
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.files import is_going
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import read_manifest, write_manifest
+from ebbtide.record.manifest import write_manifest
 from ebbtide.scenario.model import ClusterSpec
 from harness.cli import analyze
 from harness.cli.main import main
-from harness.cli.run_arguments import without_files_beside
 from harness.daemon.owned_runs import plain_scenario
 from harness.runner.run import RunRequest, _Run
 
@@ -48,14 +47,6 @@ def test_the_record_of_a_plain_cluster_is_no_run(verb: str, store: Path, capsys:
     assert "next:    ebbtide cluster up SCENARIO" in told
 
 
-def test_folders_without_a_manifest_are_no_damaged_records_unless_a_record_is_beside_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "assets").mkdir()
-    assert main(["runs", "--runs", str(tmp_path)]) == 0
-    assert f"no run records in {tmp_path}: 1 folder without manifest.json\n" in capsys.readouterr().out
-
-
 def test_what_is_no_record_is_left_out_in_one_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(store / "by-hand")
     assert analyze.records_in(store) == [store / "a-run"]
@@ -70,29 +61,10 @@ def test_what_is_no_record_is_left_out_in_one_line(store: Path, capsys: pytest.C
         )
 
 
-def test_a_folder_above_folders_of_records_says_which_to_type(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    above = tmp_path / "above"
-    for name in ("local runs", "docker"):
-        shutil.copytree(store, above / name)
-    assert main(["analyze", str(above)]) == ExitCode.USAGE
-    said = capsys.readouterr().err
-    assert "error: no run record in this folder, but in folders below it\n" in said
-    assert "got:     docker, local runs\n" in said
-    assert f"next:    ebbtide analyze {above}/docker '{above}/local runs'\n" in said
-
-
 def test_a_plain_cluster_among_runs_is_not_judged(store: Path) -> None:
     assert analyze.records_in(store) == [store / "a-run"]
     shutil.rmtree(store / "a-run")
     assert analyze.records_in(store) == [store / "by-hand"]
-
-
-def test_a_list_of_records_says_which_is_of_a_plain_cluster(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["runs", "--runs", str(store)]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "by-hand" in line]
-    assert "plain cluster" in line
 
 
 def test_a_list_of_records_leaves_out_files_that_go_meanwhile(
@@ -122,22 +94,6 @@ def test_a_folder_of_records_names_those_to_choose_from(
         assert "a folder of records, and not a run record" in told
         assert f"allowed: {store / 'run-5'}, {store / 'run-4'}, " in told
         assert told.rstrip().endswith(f"and 3 more\n  next:    ebbtide runs --runs {store}")
-
-
-def test_the_folder_above_the_records_is_judged_as_theirs(store: Path) -> None:
-    assert store.name == "runs"
-    assert analyze.records_in(store.parent) == analyze.records_in(store) != []
-
-
-def test_a_folder_without_records_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["replay", str(tmp_path)]) == ExitCode.USAGE
-    assert "not a run record: manifest.json is missing" in capsys.readouterr().err
-
-
-def test_a_scenario_may_be_called_as_it_likes(store: Path) -> None:
-    run = store / "a-run"
-    write_manifest(RecordFolder(run), msgspec.structs.replace(read_manifest(RecordFolder(run)), scenario="cluster"))
-    assert analyze.records_in(store) == [run]
 
 
 @contextmanager
@@ -191,13 +147,6 @@ def test_a_run_that_is_still_going_is_left_out_of_its_folder(
         analyze.records_in(store)
 
 
-def test_a_list_of_records_says_which_is_still_going(
-    running_record: Path, store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["runs", "--json", "--runs", str(store)]) == 0
-    assert '"status":"running"' in capsys.readouterr().out
-
-
 def test_a_run_whose_process_was_killed_can_be_judged(store: Path) -> None:
     record = store / "a-run"
     with another_process(record):
@@ -235,13 +184,6 @@ def test_a_page_among_records_is_skipped_and_named(
     assert capsys.readouterr().err == note
 
 
-def test_a_file_that_does_not_lie_beside_a_record_stays_a_mistake(with_a_page: list[str], tmp_path: Path) -> None:
-    inside = tmp_path / "r1" / "manifest.json"
-    assert without_files_beside([inside, tmp_path / "r2"]) == [inside, tmp_path / "r2"]
-    alone = Path(with_a_page[0])
-    assert without_files_beside([alone]) == [alone]
-
-
 @pytest.mark.parametrize("verb", ["explain", "replay", "shrink"])
 def test_a_verb_for_one_run_says_what_to_type_for_several(
     verb: str, with_a_page: list[str], capsys: pytest.CaptureFixture[str]
@@ -254,7 +196,14 @@ def test_a_verb_for_one_run_says_what_to_type_for_several(
         assert re.search(rf"next:    ebbtide {verb} \S*/r[12]    \(one after the other\)", told)
 
 
-def test_a_page_in_place_of_a_run_is_no_place_in_it(with_a_page: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    page, record, _ = with_a_page
-    assert main(["explain", page, record]) == ExitCode.USAGE
-    assert f"next:    ebbtide explain {record}    (one after the other)" in capsys.readouterr().err
+def test_a_folder_above_folders_of_records_says_which_to_type(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    above = tmp_path / "above"
+    for name in ("local runs", "docker"):
+        shutil.copytree(store, above / name)
+    assert main(["analyze", str(above)]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "error: no run record in this folder, but in folders below it\n" in said
+    assert "got:     docker, local runs\n" in said
+    assert f"next:    ebbtide analyze {above}/docker '{above}/local runs'\n" in said

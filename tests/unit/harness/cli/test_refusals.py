@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import tempfile
+import textwrap
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 from replay_records import LOST
 
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario import catalogue
-from harness.cli import nightly, shrink, spec_find
+from harness.cli import nightly, spec_find
 from harness.cli.main import main
 from harness.runner import launch
 from harness.runner.host import make_record, require_folder
-from harness.shrink import shrinking
-from harness.shrink.shrinking import ShrinkResult
 
 
 @pytest.mark.parametrize(
@@ -42,22 +43,6 @@ from harness.shrink.shrinking import ShrinkResult
         ),
         (["spec", "find", "--variant", "elr-43", "--out", "x.toml", "--kafka", "4.3.1,4.3"], "not a Kafka release"),
         (["spec", "find", "--variant", "elr-43", "--out", "Lost.toml"], "not a scenario name"),
-    ],
-    ids=[
-        "an empty release",
-        "no release between commas",
-        "an upgrade without a target",
-        "an upgrade to no release",
-        "an upgrade beside releases",
-        "an upgrade to the same release",
-        "an upgrade that Kafka forbids",
-        "a step that upgrades to the same release",
-        "a group protocol that the release does not have",
-        "kinds without a budget",
-        "a folder that is not there",
-        "more brokers than a scenario has",
-        "a release that is none",
-        "a file whose name no scenario has",
     ],
 )
 def test_what_can_have_no_effect_is_refused(
@@ -131,84 +116,6 @@ def test_a_mistake_of_the_command_line_says_what_was_typed_and_what_to_type_next
 
 
 @pytest.mark.usefixtures("no_clusters")
-@pytest.mark.parametrize("words", [["cluster", "up"], ["cluster", "up", "healthy"], ["random"]], ids=" ".join)
-def test_several_releases_are_refused_where_only_one_is_allowed(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*words, "--kafka", "3.9.1,4.3.1"]) == ExitCode.USAGE
-    assert "allowed: one release, such as 4.3.1\n" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "words", [["random"], ["spec", "find", "--variant", "elr-43"], ["shrink", str(LOST)]], ids=" ".join
-)
-def test_the_error_for_a_file_in_no_folder_says_what_to_do(
-    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert main([*words, "--out", "/nowhere/x.toml"]) == ExitCode.USAGE
-    assert "next:    name another file with --out" in capsys.readouterr().err
-
-
-def test_a_misspelt_kind_of_step_gets_the_nearest_kind_suggested(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["random", "--without", "power-los"])
-    assert "did you mean power-loss?" in capsys.readouterr().err
-
-
-def test_a_file_named_without_its_ending_gets_the_full_name_suggested(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my.toml").touch()
-    (tmp_path / "my").mkdir()
-    assert main(["run", "my"]) == ExitCode.USAGE
-    told = capsys.readouterr().err
-    assert "did you mean my.toml?" in told
-    assert "acks-matrix-kill" not in told
-    assert main(["run", "my.tom"]) == ExitCode.USAGE
-    assert "did you mean my.toml?" in capsys.readouterr().err
-    (tmp_path / "healthy.toml").touch()
-    (tmp_path / "healthy").mkdir()
-    assert catalogue.find("healthy").name == "healthy"
-    (tmp_path / "my.toml").unlink()
-    assert main(["run", "my"]) == ExitCode.USAGE
-    said = capsys.readouterr().err
-    assert "this is a folder, not a scenario" in said
-    assert "next:    ebbtide scenarios\n" in said
-    assert main(["run", str(LOST)]) == ExitCode.USAGE
-    assert f"next:    ebbtide scenarios check {LOST / 'scenario.toml'}\n" in capsys.readouterr().err
-    assert main(["run", "bridge.toml"]) == ExitCode.USAGE
-    said = capsys.readouterr().err
-    assert "no such file, did you mean the scenario bridge?" in said
-    assert "next:    ebbtide scenarios show bridge > bridge.toml" in said
-    assert main(["run", "bridge", "--feature", "elr"]) == ExitCode.USAGE
-    assert capsys.readouterr().err.startswith("error: not a feature level\n  where:   --feature\n")
-    (tmp_path / "my").rmdir()
-    assert main(["run", "my"]) == ExitCode.USAGE
-    assert "(lists all" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("verb", ["spec find", "shrink"])
-def test_what_was_searched_for_and_cannot_be_written_is_a_usage_error(
-    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As of a file system that became full or read-only meanwhile."""
-    question = ["--variant", "kraft", "--bounds", "power-losses=1"] if verb == "spec find" else [str(LOST)]
-    done = ShrinkResult(text="", goal=None, smaller=None, runs=1, took_s=1, elapsed_s=1)  # type: ignore[arg-type]
-    monkeypatch.setattr(shrinking, "shrink", lambda *_, **__: done)
-    monkeypatch.setattr(launch, "check", lambda *_: None)
-    monkeypatch.setattr(launch, "prepare", lambda *_: None)
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(spec_find, "check_named_file", lambda *_: None)
-    monkeypatch.setattr(shrink, "check_named_file", lambda *_: None)
-    out = str(tmp_path / "gone" / "x.toml")
-    assert main([*verb.split(), *question, "--out", out]) == ExitCode.USAGE
-    told = capsys.readouterr().err
-    assert "the scenario cannot be written there" in told
-    assert f"where:   {out}" in told
-
-
-@pytest.mark.usefixtures("no_clusters")
 @pytest.mark.parametrize(
     "words",
     [
@@ -220,12 +127,11 @@ def test_what_was_searched_for_and_cannot_be_written_is_a_usage_error(
     ],
     ids=lambda words: words[0],
 )
-@pytest.mark.parametrize("error", [errno.EROFS, errno.EPERM, errno.EACCES])
 def test_records_that_cannot_be_made_are_refused_before_anything_is_made(
-    words: list[str], error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(dir: Path) -> None:
-        raise OSError(error, os.strerror(error), str(dir / "x"))
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(dir / "x"))
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared before"))
@@ -235,7 +141,7 @@ def test_records_that_cannot_be_made_are_refused_before_anything_is_made(
     told = capsys.readouterr().err
     assert "records cannot be made in this folder" in told
     assert f"where:   {tmp_path / 'no' / 'runs'}\n" in told
-    assert f"got:     {tmp_path}: {os.strerror(error)}" in told
+    assert f"got:     {tmp_path}: {os.strerror(errno.EROFS)}" in told
     assert "next:    name another folder for records" in told
 
 
@@ -359,11 +265,6 @@ def test_a_full_disk_is_not_reported_as_a_wrong_folder(tmp_path: Path, monkeypat
         make_record(RecordFolder(tmp_path / "one"))
 
 
-def test_a_search_says_what_it_was_allowed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["spec", "check", "--variant", "elr-43", "--bounds", "power-losses=1"]) == 0
-    assert "bounds:    3 brokers, 1 record with acks=all, power losses 1" in capsys.readouterr().out
-
-
 def test_steps_that_need_volumes_are_refused_where_power_is_lost_by_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
     from cluster import doctor
     from ebbtide.scenario import catalogue
@@ -378,3 +279,93 @@ def test_steps_that_need_volumes_are_refused_where_power_is_lost_by_truncate(mon
     monkeypatch.setattr(doctor, "require_host", lambda _steps: pytest.fail("asked before"))
     with pytest.raises(UsageError, match="fill-disk; loop mounts: none"):
         check(LaunchOptions(runtime="local"), catalogue.find("disk-full"), ["4.3.1"])
+
+
+# `ebbtide scenarios check` takes what `ebbtide watch` takes, and says what the file is.
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Path:
+    """The workload that the page on watches shows, in a file."""
+    page = (ROOT / "docs" / "watch.md").read_text()
+    begin = page.index("    [topics.orders]")
+    text = page[begin : page.index("\n\nWith such a prediction", begin)]
+    file = tmp_path / "orders.toml"
+    file.write_text(textwrap.dedent(text))
+    return file
+
+
+def test_the_workload_that_the_page_shows_is_valid_and_is_called_one(
+    workload: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["scenarios", "check", str(workload)]) == ExitCode.AS_PREDICTED
+    printed = capsys.readouterr().out
+    assert "ok, a workload of `ebbtide watch`: 1 topic, 1 producer, 1 consumer" in printed
+    assert "`ebbtide run` also needs name, title, kafka" in printed
+    assert main(["scenarios", "check", str(workload), "--json"]) == ExitCode.AS_PREDICTED
+    found = json.loads(capsys.readouterr().out)
+    assert (found["valid"], found["scenario"], found["run_needs"]) == (True, None, ["name", "title", "kafka"])
+
+
+def test_what_a_watch_refuses_of_a_workload_is_a_problem_of_the_file(
+    workload: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload.write_text(workload.read_text().replace("rate_per_s = 100", "rate_per_s = 5000"))
+    assert main(["scenarios", "check", str(workload)]) == ExitCode.USAGE
+    error = capsys.readouterr().err
+    assert "the producers of a watch are limited" in error
+    assert "`ebbtide run` also needs name, title, kafka" in error
+
+
+def test_a_file_with_steps_is_a_scenario_and_misses_its_keys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cut.toml"
+    lines = catalogue.text_of("last-replica-standing").splitlines()
+    file.write_text("\n".join(line for line in lines if not line.startswith("kafka = [")))
+    assert main(["scenarios", "check", str(file)]) == ExitCode.USAGE
+    error = capsys.readouterr().err
+    assert "missing key" in error
+    assert "watch" not in error
+
+
+@pytest.mark.usefixtures("no_clusters")
+@pytest.mark.parametrize("words", [["cluster", "up"], ["cluster", "up", "healthy"], ["random"]], ids=" ".join)
+def test_several_releases_are_refused_where_only_one_is_allowed(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--kafka", "3.9.1,4.3.1"]) == ExitCode.USAGE
+    assert "allowed: one release, such as 4.3.1\n" in capsys.readouterr().err
+
+
+def test_a_file_named_without_its_ending_gets_the_full_name_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.toml").touch()
+    (tmp_path / "my").mkdir()
+    assert main(["run", "my"]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "did you mean my.toml?" in told
+    assert "acks-matrix-kill" not in told
+    assert main(["run", "my.tom"]) == ExitCode.USAGE
+    assert "did you mean my.toml?" in capsys.readouterr().err
+    (tmp_path / "healthy.toml").touch()
+    (tmp_path / "healthy").mkdir()
+    assert catalogue.find("healthy").name == "healthy"
+    (tmp_path / "my.toml").unlink()
+    assert main(["run", "my"]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "this is a folder, not a scenario" in said
+    assert "next:    ebbtide scenarios\n" in said
+    assert main(["run", str(LOST)]) == ExitCode.USAGE
+    assert f"next:    ebbtide scenarios check {LOST / 'scenario.toml'}\n" in capsys.readouterr().err
+    assert main(["run", "bridge.toml"]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "no such file, did you mean the scenario bridge?" in said
+    assert "next:    ebbtide scenarios show bridge > bridge.toml" in said
+    assert main(["run", "bridge", "--feature", "elr"]) == ExitCode.USAGE
+    assert capsys.readouterr().err.startswith("error: not a feature level\n  where:   --feature\n")
+    (tmp_path / "my").rmdir()
+    assert main(["run", "my"]) == ExitCode.USAGE
+    assert "(lists all" in capsys.readouterr().err

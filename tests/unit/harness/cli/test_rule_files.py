@@ -12,7 +12,6 @@ from judge_records import NO_LOSS, Story, healthy_story
 from analysis.judging import many_records as many
 from analysis.spark import java_start
 from analysis.spark import session as spark
-from ebbtide.judging_process import JudgingProcess
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
 from harness.cli.main import main
@@ -98,8 +97,3 @@ def test_replay_and_shrink_know_the_violation(story: Story, rule: Path) -> None:
     found = finding(verdict)
     assert found.facts == ("violated never-good",)
     assert goal_to_keep(found, "4.1.0", "ours").outcome == "contradicted"
-
-
-def test_the_process_that_judges_beside_a_cluster_gets_the_files(rule: Path) -> None:
-    process = JudgingProcess(["ebbtide"], many=True, rules=[rule])
-    assert process._command == ("ebbtide", "analyze", "-", "--many", "--rule", str(rule))

@@ -15,11 +15,15 @@ import pytest
 from analysis.spark import java_start
 from cluster import doctor
 from ebbtide import judging_process
-from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.errors import ExitCode, HarnessError, Problems, UsageError
 from ebbtide.record.analyzed import AnalyzedRecord
 from ebbtide.record.verdict import VERDICT, Verdict
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.parse import parse
+from ebbtide.scenario.write import text_of
 from harness.cli import runs_compare
 from harness.cli.main import main
+from harness.cli.option_values import with_features
 from harness.runner import launch, run, side_by_side
 
 RUN = ["run", "healthy", "--kafka", "3.9.1,4.3.1", "--seed", "7"]
@@ -179,12 +183,6 @@ def test_a_kept_cluster_is_always_judged(world: World, capsys: pytest.CaptureFix
     assert "a kept cluster is judged when its run is over" in capsys.readouterr().err
 
 
-def test_a_random_schedule_runs_in_the_same_order(world: World) -> None:
-    assert main(["random", "--seed", "7", "--kafka", "4.3.1", "--run"]) == ExitCode.CONTRADICTED
-    assert [line.split()[0] for line in world.done[:4]] == ["check", "prepare", "judging", "run"]
-    assert world.done[-3:] == ["judge runs/4.3.1", "judging may end", "judging ends"]
-
-
 @pytest.mark.parametrize(("release", "noted"), [("4.3.1", True), ("3.7.2", False)])
 def test_a_release_without_a_prediction_is_named_before_the_run(
     world: World, capsys: pytest.CaptureFixture[str], release: str, noted: bool
@@ -245,41 +243,6 @@ def test_releases_that_run_at_once_are_judged_as_they_end_and_shown_in_the_order
     assert Path("runs/runs-of-healthy.log").read_text().endswith(" UTC: Kafka 3.9.1, Kafka 4.3.1\n")
 
 
-def test_the_first_run_on_a_host_says_what_it_does_after_the_verdict(
-    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(RUN)
-    assert "saving" not in capsys.readouterr().err
-    monkeypatch.setattr(java_start, "is_first_session", lambda: True)
-    main(RUN)
-    assert capsys.readouterr().err.endswith("saving Spark's classes, so that later analyses start sooner\n")
-    world.broken = {"all"}
-    main(RUN)
-    assert "saving" not in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("_roomy_host")
-def test_a_log_of_runs_at_once_that_cannot_be_written_is_one_error(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("runs/runs-of-healthy.log").mkdir(parents=True)
-    assert main([*RUN, "--jobs", "2"]) == ExitCode.HARNESS_FAILED
-    error = capsys.readouterr().err
-    assert "the log of runs at once cannot be written" in error
-    assert "runs/runs-of-healthy.log" in error
-    assert not any(line.startswith("run ") for line in world.done)
-
-
-@pytest.mark.usefixtures("_roomy_host")
-def test_a_release_that_fails_does_not_end_the_others_at_once(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    world.failing = {"4.3.1"}
-    assert main([*RUN, "--jobs", "2"]) == ExitCode.HARNESS_FAILED
-    said = capsys.readouterr()
-    assert "Kafka 4.3.1: failed: a node ended by itself" in said.out
-    assert "error: a node ended by itself" in said.err
-    assert "judge runs/3.9.1" in world.done
-
-
 @pytest.mark.usefixtures("_roomy_host")
 @pytest.mark.parametrize(
     ("words", "code", "told"),
@@ -304,3 +267,76 @@ def test_less_memory_than_the_clusters_take_is_one_error(
     assert main([*RUN, "--jobs", "2"]) == ExitCode.HARNESS_FAILED
     assert "too little memory for 2 clusters at once" in capsys.readouterr().err
     assert world.done == []
+
+
+# `ebbtide run --feature NAME=LEVEL`: levels to format with, over the scenario's own.
+
+
+ELR = "eligible.leader.replicas.version"
+
+
+def test_levels_are_set_over_the_scenarios_own_and_stand_in_the_scenario_as_run() -> None:
+    healthy = catalogue.find("healthy")
+    own = msgspec.structs.replace(
+        healthy, cluster=msgspec.structs.replace(healthy.cluster, features={ELR: 1, "group.version": 1})
+    )
+    changed = with_features(own, [f"{ELR}=0", "transaction.version=2"])
+    assert changed.cluster.features == {ELR: 0, "group.version": 1, "transaction.version": 2}
+    as_run = msgspec.structs.replace(changed, kafka=("4.3.1",))
+    assert parse(text_of(as_run), file="scenario.toml").cluster.features == changed.cluster.features
+    assert msgspec.structs.replace(changed, cluster=own.cluster) == own
+
+
+def test_all_words_that_are_no_level_are_reported_at_once() -> None:
+    with pytest.raises(Problems) as caught:
+        with_features(catalogue.find("healthy"), ["eligible.leader.replica=1", ELR, f"{ELR}=-1", "kraft.version="])
+    told = [one.render() for one in caught.value.problems]
+    assert len(told) == 4
+    assert "unknown feature" in told[0]
+    assert ELR in told[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("elr", ELR),
+        ("tv2", "transaction.version"),
+        ("mv", "metadata.version"),
+        ("kraft.versoin", "kraft.version"),
+        ("eligible.leader.replica.version", ELR),
+        ("nope.version", None),
+        ("xyz", None),
+    ],
+)
+def test_an_unknown_feature_suggests_the_one_that_was_meant(name: str, meant: str | None) -> None:
+    with pytest.raises(UsageError) as caught:
+        with_features(catalogue.find("healthy"), [f"{name}=1"])
+    told = caught.value.render()
+    assert (f"(did you mean '{meant}'?)" in told) if meant else ("did you mean" not in told)
+
+
+def test_a_feature_that_the_release_does_not_have_is_refused_before_anything_starts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", "healthy", "--kafka", "3.9.1", "--feature", f"{ELR}=1"]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "Kafka 3.9.1 cannot be formatted with this level" in told
+    assert f"got:     {ELR} = 1" in told
+
+
+def test_a_random_schedule_runs_in_the_same_order(world: World) -> None:
+    assert main(["random", "--seed", "7", "--kafka", "4.3.1", "--run"]) == ExitCode.CONTRADICTED
+    assert [line.split()[0] for line in world.done[:4]] == ["check", "prepare", "judging", "run"]
+    assert world.done[-3:] == ["judge runs/4.3.1", "judging may end", "judging ends"]
+
+
+@pytest.mark.usefixtures("_roomy_host")
+def test_a_log_of_runs_at_once_that_cannot_be_written_is_one_error(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("runs/runs-of-healthy.log").mkdir(parents=True)
+    assert main([*RUN, "--jobs", "2"]) == ExitCode.HARNESS_FAILED
+    error = capsys.readouterr().err
+    assert "the log of runs at once cannot be written" in error
+    assert "runs/runs-of-healthy.log" in error
+    assert not any(line.startswith("run ") for line in world.done)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from daemon_up import Notes, Up
+from daemon_up import Up
 from plain_steps import step_of, trigger_of
 
 from ebbtide.daemon import control, starting
@@ -21,16 +21,12 @@ from ebbtide.daemon.control import (
     open_control_socket,
     sockets_dir,
 )
-from ebbtide.daemon.messages import AskStatus, CreateTopic, Fire, NodeStatus, Reply
+from ebbtide.daemon.messages import AskStatus, Fire, NodeStatus, Reply
 from ebbtide.errors import ExitCode, HarnessError, UsageError
-from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.table import help_of_kind
 from ebbtide.scenario.words import Duration
 from harness.cli.main import main
-from harness.daemon import serving
 from harness.daemon.client_place import client_environment, namespace_prefix
-from harness.daemon.topics import _spread_replicas
 
 pytestmark = pytest.mark.usefixtures("no_clusters")
 
@@ -74,16 +70,6 @@ def test_a_step_that_cannot_be_injected_says_why_and_the_cluster_stays(up: Up) -
     assert find_cluster("one").name == "one"
 
 
-def test_partitions_are_spread_over_the_brokers() -> None:
-    spread = _spread_replicas([1, 2, 3], TopicSpec(partitions=4, replication_factor=2))
-    assert spread == (
-        (1, 2),
-        (2, 3),
-        (3, 1),
-        (1, 2),
-    )
-
-
 def test_the_end_is_reported_once_it_has_come(up: Up) -> None:
     end("one")
     up.thread.join(60)
@@ -121,20 +107,6 @@ def test_a_caller_that_talks_nonsense_does_no_harm(up: Up, words: bytes) -> None
     assert reply.refusal is not None
     assert reply.refusal.what == "the daemon cannot read this request"
     assert find_cluster("one").name == "one"
-
-
-def test_a_wrong_field_of_a_request_is_named_and_the_daemon_is_not_said_to_have_ended(up: Up) -> None:
-    spec = TopicSpec(partitions="2")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="the daemon cannot read this request") as caught:
-        ask("one", CreateTopic(topic="orders", spec=spec))
-    assert "`$.spec.partitions`" in str(caught.value)
-
-
-def test_a_caller_that_asks_nothing_does_no_harm(up: Up) -> None:
-    with control._open_connection("one", "nothing"):
-        pass
-    assert find_cluster("one").name == "one"
-    assert not [note for note in up.daemon._display.notes if "request" in note]  # type: ignore[attr-defined]
 
 
 def test_a_name_that_is_taken_is_refused_and_a_dead_owners_is_not(up: Up) -> None:
@@ -185,17 +157,9 @@ def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) 
         ("cluster fault stop broker(1)", ExitCode.AS_PREDICTED, "stop broker-1: took effect"),
         ("cluster fault kill broker(1)", ExitCode.INCONCLUSIVE, "NO PROOF that it took effect: it is still there"),
         ("cluster status", ExitCode.AS_PREDICTED, "broker-1        running, unfenced"),
-        (
-            "cluster status",
-            ExitCode.AS_PREDICTED,
-            "  quorum:   10.99.0.100:9093, the controllers, reached from there only\n",
-        ),
         ("cluster status --json", ExitCode.AS_PREDICTED, '"controllers":["10.99.0.100:9093"]'),
-        ("cluster status --json", ExitCode.AS_PREDICTED, '"name":"one"'),
-        ("cluster status --cluster one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 3 brokers, 0 controllers, runtime"),
         ("cluster --cluster one status", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 3 brokers, 0 controllers, runtime"),
         ("cluster status one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 3 brokers, 0 controllers, runtime"),
-        ("cluster down --cluster one", ExitCode.AS_PREDICTED, "one is down"),
         ("cluster --cluster one down one", ExitCode.AS_PREDICTED, "one is down"),
         ("cluster fault --cluster one stop broker(1)", ExitCode.AS_PREDICTED, "stop broker-1: took effect"),
         ("cluster down", ExitCode.AS_PREDICTED, "one is down"),
@@ -206,27 +170,6 @@ def test_the_verbs_talk_to_the_owner(
 ) -> None:
     assert main(line.split()) == code
     assert says in capsys.readouterr().out
-
-
-def test_a_fault_without_proof_points_to_the_help_that_says_what_proves_it(
-    up: Up, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fire = up.session.fire
-    monkeypatch.setattr(up.session, "fire", lambda step: msgspec.structs.replace(fire(step), effect_ns=None, why="x"))
-    assert main(["cluster", "fault", "kill", "broker(1)"]) == 2
-    assert capsys.readouterr().out.endswith(f": x\n  next:    {help_of_kind('kill')}\n")
-
-
-def test_a_request_that_kafka_refused_is_said_to_be_refused(
-    up: Up, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fire = up.session.fire
-    why = "Kafka refused: INVALID_CONFIG Unknown topic config name: x (did you mean 'y'?)"
-    refused = {"effect_ns": None, "why": why, "whom": "topic:t x", "proof": {"answer": "INVALID_CONFIG"}}
-    monkeypatch.setattr(up.session, "fire", lambda step: msgspec.structs.replace(fire(step), **refused))
-    assert main(["cluster", "fault", "set-config", "--resource", "topic:t", "--config", "x", "--value", "1"]) == 2
-    told = capsys.readouterr().out
-    assert told == f"topic:t x: {why}\n  next:    {help_of_kind('set-config')}\n"
 
 
 def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,14 +226,6 @@ def test_a_wrong_command_line_starts_nothing(line: str, capsys: pytest.CaptureFi
     assert "error:" in capsys.readouterr().err
 
 
-def test_an_owner_that_ends_before_its_cluster_is_up_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting, "COMMAND", (sys.executable, "-c", "print('no room'); raise SystemExit(3)"))
-    heard: list[str] = []
-    with pytest.raises(starting.DaemonEnded, match="no room") as caught:
-        starting.DaemonProcess([], "one", tied=True).await_up(heard.append)
-    assert (caught.value.code, heard) == (3, ["no room"])
-
-
 @pytest.mark.parametrize("code", [ExitCode.HARNESS_FAILED, ExitCode.USAGE])
 def test_a_daemon_that_ended_with_an_error_reports_that_error(code: ExitCode, monkeypatch: pytest.MonkeyPatch) -> None:
     script = f"print('preparing\\nerror: no such property\\n  got:     min.insync'); raise SystemExit({int(code)})"
@@ -314,11 +249,3 @@ def test_an_owner_that_nobody_waits_for_any_longer_is_ended(monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         owner.await_up(interrupt)
     assert owner.exit_code() is not None
-
-
-def test_a_signal_is_a_way_to_end_a_plain_cluster() -> None:
-    from harness.daemon.owned_runs import _signals_end
-
-    with _signals_end(Notes()):  # type: ignore[arg-type]
-        raise KeyboardInterrupt
-    assert serving._LOOK_S < 1

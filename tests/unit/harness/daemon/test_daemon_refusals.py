@@ -128,11 +128,6 @@ def test_a_topic_that_cannot_be_created_is_refused_at_once(up: Up, topic: str, s
         ask("one", CreateTopic(topic=topic, spec=spec))
 
 
-def test_a_topic_that_is_there_ends_the_command_as_bad_input(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cluster", "topic", "t"]) == ExitCode.USAGE
-    assert "a topic of this name exists" in capsys.readouterr().err
-
-
 def test_what_lasts_is_known_node_by_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(tmp_path, monkeypatch)
     monkeypatch.setattr(bench.runtime, "pid", lambda node: None if node == 1 else 7)

@@ -15,10 +15,9 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.write import SCENARIO, text_of
 from harness.cli.main import main
 from harness.nightly.followup import pending_contradictions
-from harness.nightly.job import ReleaseTarget, catalogue_jobs, parse_target, random_job
+from harness.nightly.job import ReleaseTarget, catalogue_jobs, parse_target
 from harness.nightly.night import BATCH, UNJUDGED_MOST, exit_code
-from harness.nightly.random_jobs import RandomJobs
-from harness.nightly.store import FinishedJob, Followup, JobEnd, Store
+from harness.nightly.store import JobEnd
 from harness.nightly.summary import Trend, summary_page, trend, write_junit
 
 
@@ -55,16 +54,6 @@ def test_a_scenario_that_fixes_a_feature_level_is_not_run_at_another() -> None:
     assert one.key == "healthy on 4.3.1:f=1 (local) #1"
 
 
-def test_people_read_a_runtime_and_a_repetition_only_where_somebody_asked_for_them() -> None:
-    target = parse_target("4.3.1")
-    healthy = [catalogue.find("healthy")]
-    first, second = catalogue_jobs(healthy, [target], "auto", times=2)
-    assert (first.label, second.label) == ("healthy on 4.3.1", "healthy on 4.3.1, run 2")
-    assert random_job(target, "auto", 77).label == "random-77 on 4.3.1"
-    [local] = catalogue_jobs(healthy, [target], "local", times=1)
-    assert local.label == "healthy on 4.3.1 (local)"
-
-
 @pytest.mark.parametrize("text", ["4.3.1:f", "4.3.1:f=x", "4.3.1:=1", "newest"])
 def test_a_target_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
@@ -89,25 +78,6 @@ def test_runs_start_while_others_are_judged_up_to_a_limit(world: World) -> None:
     world.night(is_judging=lambda _: True).run(jobs)
     assert [one.job for one in world.store.history()] == jobs
     assert world.ran_when_judged[:4] == [UNJUDGED_MOST, UNJUDGED_MOST + 1, UNJUDGED_MOST + 2, UNJUDGED_MOST + 2]
-
-
-def test_contradictions_are_followed_up_also_if_judging_is_slower_than_running(world: World) -> None:
-    followed: list[int] = []
-    jobs = [job(number) for number in range(1, UNJUDGED_MOST + 2 * BATCH)]
-    world.night(is_judging=lambda _: True).run(jobs, after_batch=lambda: followed.append(len(world.ran)))
-    assert followed == [UNJUDGED_MOST + BATCH - 1, UNJUDGED_MOST + 2 * BATCH - 1]
-
-
-def test_a_run_is_written_down_as_soon_as_it_and_those_before_it_are_judged(world: World) -> None:
-    written: list[int] = []
-
-    def is_judging(record: Path) -> bool:
-        written.append(len(world.store.history()))
-        return len(world.ran) == 2
-
-    world.night(is_judging=is_judging).run([job(number) for number in range(1, 5)])
-    assert written == [0, 1, 1, 1, 3]
-    assert len(world.store.history()) == 4
 
 
 def test_a_run_that_something_outside_ended_fails_the_night_and_is_no_result_of_kafka(world: World) -> None:
@@ -185,14 +155,6 @@ def test_a_failure_of_the_harness_does_not_end_the_night_but_three_in_a_row_do(w
     )
 
 
-def test_a_job_that_this_host_cannot_do_does_not_end_the_night(world: World) -> None:
-    jobs = [job(number) for number in range(1, 4)]
-    world.refused = {jobs[1].key}
-    world.night().run(jobs)
-    ended = {one.job.number: one.ended for one in world.store.history()}
-    assert ended == {1: "as-predicted", 2: "failed", 3: "as-predicted"}
-
-
 def test_a_line_that_was_not_finished_is_cut_off_and_a_damaged_one_is_named(world: World) -> None:
     world.night().run([job()])
     history = world.store.folder / "history.jsonl"
@@ -204,12 +166,6 @@ def test_a_line_that_was_not_finished_is_cut_off_and_a_damaged_one_is_named(worl
     with pytest.raises(UsageError) as refused:
         world.store.history()
     assert refused.value.where == f"{history}:1"
-
-
-def test_a_store_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="the store cannot be made"):
-        Store(tmp_path / "file")
 
 
 def test_the_trend_tells_new_gone_and_flaky_from_what_was_before() -> None:
@@ -320,17 +276,11 @@ def test_junit_counts_contradictions_as_failures_and_what_proved_nothing_as_erro
     ("flags", "said"),
     [
         (["--budget", "0h"], "not a time"),
-        (["--times", "0"], "--times"),
         (["--jobs", "0"], "1 or more"),
-        (["--scenarios", "helthy"], "did you mean"),
         (["--scenarios", "bridge,my/file.toml"], "where:   my/file.toml"),
         (["--scenarios", "healthy.toml"], "did you mean the scenario healthy?"),
         (["--scenarios", "helthy,brigde"], "2 problems"),
-        (["--scenarios", "helthy"], "allowed: healthy, "),
         (["--kafka", "newest"], "newest"),
-        (["--scenarios", ","], "the list has an empty word"),
-        (["--scenarios", ""], "the list is empty"),
-        (["--budget", "2x", "--keep", "-1"], "2 problems"),
         (["--kafka", "4.3.1,", "--scenarios", ",", "--shard", "3/2"], "3 problems"),
     ],
 )
@@ -340,35 +290,3 @@ def test_a_night_that_cannot_be_is_refused_before_anything_is_made(
     assert main(["nightly", "--store", str(tmp_path / "store"), *flags]) == 4
     assert said in capsys.readouterr().err
     assert not (tmp_path / "store").exists()
-
-
-def test_what_is_new_is_followed_up_once_and_what_every_night_shows_is_not(world: World) -> None:
-    history = [
-        finished_job("n1", "contradicted", "known"),
-        finished_job("n2", "contradicted", "known"),
-        finished_job("n2", "contradicted", "new", 1),
-        finished_job("n2", "contradicted", "new", 2),
-        msgspec.structs.replace(
-            finished_job("n2", "contradicted", number=3), job=random_job(ReleaseTarget(kafka="4.3.1"), "local", seed=3)
-        ),
-    ]
-    wanted = pending_contradictions(history, "n2", settled=["n1-1"], tried=[], has_record=lambda _: True)
-    assert [(one.job.scenario, one.job.number) for one in wanted] == [("new", 1), ("random-3", 3)]
-    world.store.append_followup("n2", Followup(run_id=str(wanted[0].run_id), times=3, same=3))
-    known = world.store.followups("n2")
-    tried = [one.run_id for one in known]
-    assert pending_contradictions(history, "n2", settled=["n1-1"], tried=tried, has_record=lambda _: True) == wanted[1:]
-    page = summary_page(world.plan, history[2:3], trend(history, "n2"), "store/runs", known)
-    assert "reproduced in 3 of 3 replays" in page
-
-
-def test_a_night_draws_from_what_all_nights_reached(world: World, tmp_path: Path) -> None:
-    target = ReleaseTarget(kafka="4.3.1")
-    drawing = RandomJobs(tmp_path / "random")
-    jobs = list(drawing.next_round(target, "local"))
-    assert [drawing.scenario_of(one).name for one in jobs] == [one.scenario for one in jobs]
-    drawing.learn(
-        FinishedJob(night=NIGHT, job=one, run_id="r", ended="as-predicted", coverage={"recovering": 1}) for one in jobs
-    )
-    corpus = (tmp_path / "random" / "4.3.1" / "corpus.jsonl").read_text()
-    assert corpus.count("recovering") >= len(jobs)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from collections.abc import Callable, Generator, Iterable
-from datetime import datetime
 from pathlib import Path
 from unittest.mock import Mock
 from xml.etree import ElementTree
@@ -21,7 +19,6 @@ from cluster.runtime.choose import DockerChoice
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.cli.main import main
 from harness.cli.night_outputs import NightOutput
-from harness.cli.nightly import CATALOGUE_SHARE, _explained_budget
 from harness.nightly.job import Job
 from harness.nightly.store import FinishedJob, Followup, NightPlan
 
@@ -97,27 +94,6 @@ def test_inconclusive_runs_fail_a_night_only_where_they_are_asked_to(world: Worl
     assert run_nightly(world, *only) == ExitCode.INCONCLUSIVE
 
 
-def test_a_night_says_what_its_budget_means_and_what_starts(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    run_nightly(world, "--scenarios", "healthy", "--runtime", "auto", "--budget", "100m", "--no-random")
-    err = capsys.readouterr().err
-    assert re.search(r"night \w+: --budget 100m lets runs start until \d\d:\d\d; a scenario that has no turn", err)
-    assert "  healthy on 4.3.1: started\n" in err
-    assert "  healthy on 4.3.1: as-predicted\n" in err
-    assert "(auto)" not in err
-
-
-@pytest.mark.parametrize(("budget_h", "shown"), [(2, "%H:%M"), (48, "%Y-%m-%d %H:%M")])
-def test_a_night_with_random_schedules_says_until_when_the_scenarios_start(budget_h: int, shown: str) -> None:
-    plan = NightPlan(night="n", settings={}, started_s=1e9)
-    end_s, scenarios_s = 1e9 + 3600 * budget_h, 1e9 + 3600 * budget_h * CATALOGUE_SHARE
-    end, scenarios = (datetime.fromtimestamp(one).strftime(shown) for one in (end_s, scenarios_s))
-    said = _explained_budget(Mock(budget="2h", no_random=False), plan, scenarios_s, end_s)
-    assert said == (
-        f"night n: --budget 2h lets runs start until {end}: scenarios until {scenarios} at the latest, then random "
-        "schedules"
-    )
-
-
 def test_a_night_as_json_has_its_runs_and_prints_no_summary(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.outcomes[job().key] = "inconclusive"
     assert run_nightly(world, "--scenarios", "disk-full,healthy", "--no-random", "--json") == ExitCode.INCONCLUSIVE
@@ -136,27 +112,6 @@ def test_what_the_host_cannot_do_is_skipped_and_the_rest_is_run(
     out, err = capsys.readouterr()
     assert "this host lacks loop mounts (no device): disk-full" in out
     assert "skipped: disk-full: this host lacks loop mounts" in err
-
-
-def test_follow_ups_have_as_many_runs_at_once_as_the_night(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once: list[object] = []
-
-    def follower(*given: object) -> Callable[[FinishedJob, float], Followup]:
-        at_once.append(given[3])
-        return follow
-
-    monkeypatch.setattr("harness.cli.night_work.follower", follower)
-    monkeypatch.setattr("cluster.doctor.require_memory", lambda _: None)
-    assert run_nightly(world, "--scenarios", "healthy", "--no-random", "--jobs", "2") == 0
-    assert at_once == [2]
-
-
-def test_a_host_that_can_do_none_is_refused_and_begins_no_night(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_nightly(world, "--scenarios", "disk-full") == 3
-    assert "none of these scenarios" in capsys.readouterr().err
-    assert world.store.unfinished_night() is None
 
 
 @pytest.mark.parametrize(
@@ -189,22 +144,6 @@ def test_a_night_in_containers_of_an_image_that_is_there_fetches_no_jars(
     monkeypatch.setattr("cluster.jars.releases.ensure", fetched := Mock())
     assert run_nightly(world, "--scenarios", "healthy", "--no-random", "--runtime", "docker") == 0
     assert fetched.call_args.args[0] == []
-
-
-@pytest.mark.parametrize(
-    ("target", "told"),
-    [
-        ("4.0.2:eligible.leader.replica.version=1", "(did you mean 'eligible.leader.replicas.version'?)"),
-        ("3.9.1:eligible.leader.replicas.version=1", "which this release does not have"),
-    ],
-)
-def test_a_feature_level_that_no_release_has_names_the_option(
-    target: str, told: str, world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_nightly(world, "--kafka", target, "--scenarios", "healthy", "--no-random") == 4
-    error = capsys.readouterr().err
-    assert "where:   --kafka\n" in error
-    assert told in error
 
 
 def test_a_night_whose_scenarios_run_on_none_of_the_releases_is_refused(
@@ -248,33 +187,6 @@ def test_what_could_not_be_judged_is_judged_when_the_same_command_is_typed_again
     assert len(set(world.ran)) == len(world.ran) == 3, "run again"
     assert [one.job.key for one in world.store.history()] == world.ran
     assert world.store.unfinished_night() is None
-
-
-def test_a_night_of_other_options_judges_first_what_could_not_be_judged(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judge, judged = world.judge, Mock(side_effect=HarnessError("Spark does not start"))
-    monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judged)
-    for _ in range(2):
-        assert run_nightly(world, "--scenarios", "healthy", "--no-random", "--keep", "0") == 3
-    judged.side_effect = judge
-    assert run_nightly(world, "--scenarios", "rolling-kill", "--no-random", "--keep", "0") == 0
-    assert [one.job.scenario for one in world.store.history()] == ["healthy", "rolling-kill"]
-
-
-def test_an_interrupt_while_a_killed_night_is_closed_says_that_the_same_command_continues(
-    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    killed = NightPlan(night="20010101T010000", settings={"runtime": "local", "times": "1"}, started_s=1.0)
-    world.store.save_plan(killed)
-    world.record(job(), name="20010101T010500-healthy-4.3.1-aaaa")
-    judge = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judge)
-    assert run_nightly(world, "--scenarios", "rolling-kill", "--no-random") == 3
-    assert "the same command closes night 20010101T010000" in capsys.readouterr().err
-    judge.side_effect = world.judge
-    assert run_nightly(world, "--scenarios", "rolling-kill", "--no-random") == 0
-    assert [one.job.scenario for one in world.store.history()] == ["healthy", "rolling-kill"]
 
 
 def test_random_runs_are_learned_from_though_failures_end_their_round(

@@ -16,9 +16,6 @@ from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.locks import LockUnavailable
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import Outcome, Verdict
-from ebbtide.scenario import catalogue
-from ebbtide.scenario.write import SCENARIO
-from harness.cli.night_work import RUNS_LOG, follower
 from harness.nightly import followup
 from harness.nightly.followup import (
     SHRINK_AT_MOST_S,
@@ -154,13 +151,6 @@ def test_contradictions_are_followed_up_while_the_catalogue_runs(world: World) -
     assert len(world.ran) == len(jobs)
 
 
-def test_the_catalogue_leaves_a_share_of_the_budget(world: World) -> None:
-    night = world.night(budget_s=100)
-    night.run([job(number) for number in range(1, 50)], until_s=1080)
-    assert len(world.ran) == 8
-    assert not night.is_over
-
-
 def test_lines_of_earlier_versions_count_as_settled(world: World) -> None:
     path = world.store.night_folder(NIGHT) / "followups.json"
     path.write_text('[{"run_id": "r", "times": 3, "same": 0, "failure": "it did not come again"}]')
@@ -252,20 +242,6 @@ def test_a_replay_that_something_outside_ended_is_repeated(
     end = follow_up_job(world, contradicted_job(NIGHT, "healthy"))
     reason = "no replay reproduced it" if settled else "something outside of the run stopped broker-1"
     assert (end.failure, end.settled) == (reason, settled)
-
-
-def test_a_night_follows_up_with_as_many_runs_at_once_as_it_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    replayed = FakeReplays(monkeypatch, same=True)
-    monkeypatch.setattr("harness.runner.launch.prepare", lambda *_: None)
-    job = contradicted_job(NIGHT, "healthy")
-    record = world.store.runs / str(job.run_id)
-    record.mkdir()
-    (record / SCENARIO).write_text(catalogue.text_of("healthy"))
-    end = follower(world.store, NIGHT, "local", 2, world.judge)(job, time.time() + 1000.0)
-    assert (end.failure, end.settled) == (None, True)
-    assert replayed.at_once == {"replay": 2, "shrink": 2}
-    # Not among the records, where nobody would remove it.
-    assert replayed.log == world.store.night_folder(NIGHT) / RUNS_LOG
 
 
 def test_replays_that_a_killed_follow_up_left_are_taken_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

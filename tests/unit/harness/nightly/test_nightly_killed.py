@@ -9,17 +9,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from nights import NIGHT, World, finished_job, job
+from nights import World, finished_job, job
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
-from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO, text_of
 from harness.nightly.job import ReleaseTarget, parse_target, random_job
 from harness.nightly.random_jobs import RandomJobs
-from harness.nightly.store import FinishedJob, Store, stale_folders
+from harness.nightly.store import Store, stale_folders
 
 
 @pytest.fixture
@@ -48,18 +46,6 @@ def test_random_runs_of_a_killed_night_are_judged_and_bred_from(world: World, tm
     for target, seed in zip(targets, (5, 6), strict=True):
         corpus = tmp_path / "random" / str(target).replace(":", "-") / "corpus.jsonl"
         assert corpus.read_text().count(f'"random-{seed}"') == 1
-
-
-def test_random_runs_that_were_judged_and_not_learned_from_are_caught_up_with(world: World, tmp_path: Path) -> None:
-    record = random_record(world, 5, ReleaseTarget(kafka="4.3.1"))
-    drawn = random_job(ReleaseTarget(kafka="4.3.1"), "local", 5)
-    lost = random_job(ReleaseTarget(kafka="4.3.1"), "local", 6)
-    finished = [
-        FinishedJob(night=NIGHT, job=drawn, run_id=record.name, ended="as-predicted", coverage={"recovering": 2}),
-        FinishedJob(night=NIGHT, job=lost, run_id="gone", ended="as-predicted"),
-    ]
-    RandomJobs(tmp_path / "random").catch_up(finished, world.store.runs)
-    assert '"recovering":2' in (tmp_path / "random" / "4.3.1" / "corpus.jsonl").read_text()
 
 
 def test_a_killed_night_that_is_closed_takes_in_what_it_had_run(world: World) -> None:
@@ -136,24 +122,6 @@ def test_records_that_nothing_needs_go_by_their_age(world: World) -> None:
     assert not gone & {needed, young, mine, old["contradicted"]}
     younger = set(stale_folders(world.store.runs, history, night=LATEST, keep=3, pending=()))
     assert not younger & set(world.store.runs.iterdir())
-
-
-def test_with_no_nights_kept_what_is_not_of_this_night_goes(world: World) -> None:
-    orphan, under_way = kept_record(world, "20261120T020000", status="failed"), kept_record(world, "20261121T010001")
-    assert list(
-        stale_folders(world.store.runs, [finished_job(LATEST, "failed")], night=LATEST, keep=0, pending=())
-    ) == [orphan]
-    assert under_way.is_dir()
-
-
-def test_what_a_killed_run_left_is_no_complete_run(world: World) -> None:
-    record = world.record(job())
-    write_manifest(
-        RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), status="interrupted")
-    )
-    night = world.night()
-    night.judge_unjudged([job()])
-    assert night.done == []
 
 
 def test_a_store_of_an_older_version_keeps_its_random_corpora(tmp_path: Path) -> None:

@@ -29,17 +29,6 @@ def test_whether_somebody_asked_before_the_loss_does_not_change_the_finding() ->
     assert lost.is_repeated_in(both)
 
 
-def test_another_cause_is_another_finding() -> None:
-    assert not finding(_verdict("commit-lost")).is_repeated_in(
-        finding(_verdict("commit-lost", cause="last-replica-standing"))
-    )
-
-
-def test_a_commit_that_only_went_back_is_a_finding_too() -> None:
-    assert finding(_verdict("commit-back")).facts == ("commit-back by unclean-election",)
-    assert "commit-back by unclean-election on t-0" in facts_of(_verdict("commit-back"))
-
-
 def test_a_commit_that_went_back_for_nobodys_fault_is_not_compared() -> None:
     stale = Verdict(
         run_id="run",

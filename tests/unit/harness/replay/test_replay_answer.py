@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from replay_records import LOST, SAVED, judged_otherwise
 
-from cluster.runtime.choose import LocalChoice
 from ebbtide.errors import ExitCode
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import read_steps, write_steps
@@ -18,13 +17,10 @@ from harness.replay.compare import compare
 from harness.replay.recorded_run import LoadedRun, load_run
 from harness.replay.replaying import (
     Replay,
-    incomplete_note,
-    launch_differences,
-    missed_gate,
     summarize,
     with_recorded_power_loss,
 )
-from harness.runner.launch import Launch, LaunchOptions
+from harness.runner.launch import LaunchOptions
 
 
 def test_a_release_that_lost_nothing_and_proved_it_would_have_saved_the_records() -> None:
@@ -96,18 +92,6 @@ def test_power_is_lost_as_in_the_record_unless_another_way_was_asked_for() -> No
     assert with_recorded_power_loss(lost, LaunchOptions()).power_loss == "auto"
 
 
-def test_settings_that_differ_from_the_record_are_reported() -> None:
-    lost = load_run(LOST)
-    here = LocalChoice(reason="asked for")
-    launch = Launch(runs=Path(), runtimes={"3.9.1": here}, power_loss_method="fs-shutdown", hold_write_back=True)
-    assert launch_differences(_with_method(lost, "fs-shutdown"), launch) is None
-    assert launch_differences(_with_method(lost, "truncate"), launch) == (
-        "the replays differ from the record: power loss by fs-shutdown, recorded by truncate"
-    )
-    contained = _with_method(lost, "fs-shutdown", runtime="docker")
-    assert launch_differences(contained, launch) == "the replays differ from the record: runtime local, recorded docker"
-
-
 def _with_method(recorded: LoadedRun, method: str, runtime: str = "local") -> LoadedRun:
     manifest = msgspec.structs.replace(recorded.manifest, power_loss_method=method, runtime=runtime)
     return msgspec.structs.replace(recorded, manifest=manifest)
@@ -157,22 +141,3 @@ def test_a_replay_that_proved_nothing_is_inconclusive_even_if_the_record_was_too
     replay = Replay(kafka="3.9.1", run=original, repetition=compare(original, original))
     (summary,) = summarize(original, [replay])
     assert summary.exit_code == ExitCode.INCONCLUSIVE
-
-
-def test_the_gate_at_which_a_replay_departed_is_reported_with_what_was_awaited_and_seen() -> None:
-    run = load_run(LOST)
-    assert missed_gate(run) is None
-    seen = "t-0 leader 2 epoch 1 ISR [2], not t-0 leader 1 ISR [1]"
-    steps = [msgspec.structs.replace(one, state={"reached": True}) for one in run.steps]
-    steps[1] = msgspec.structs.replace(steps[1], state={"reached": False, "waited_s": 12.0, "seen": seen})
-    told = missed_gate(msgspec.structs.replace(run, steps=tuple(steps)))
-    assert told == f"the recorded state before step 1 ({steps[1].step}) did not come within 12.0 s: {seen}"
-
-
-def test_a_record_of_a_run_that_did_not_complete_is_said_to_be_one_before_it_is_replayed() -> None:
-    lost = load_run(LOST)
-    assert incomplete_note(lost) is None
-    cut = msgspec.structs.replace(lost.manifest, status="failed", failure="interrupted by a signal")
-    assert incomplete_note(msgspec.structs.replace(lost, manifest=cut)) == (
-        "the recorded run did not complete (interrupted by a signal), so its replays differ from it where it ended"
-    )

@@ -14,16 +14,11 @@ from replay_records import LOST, Rows, changed_copy, judged_otherwise, renamed_c
 
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import read_steps, write_steps
-from ebbtide.record.verdict import AnomalyCount, Verdict, read_verdict
+from ebbtide.record.verdict import Verdict, read_verdict
 from harness.replay.compare import compare
-from harness.replay.finding import RunFinding, facts_of, finding
+from harness.replay.finding import RunFinding, finding
 from harness.replay.recorded_run import LoadedRun, load_run
 from harness.replay.sequences import Sequences, Shape, TimedShape, best_naming, count_common
-
-
-def test_of_a_run_that_proved_nothing_it_is_not_said_that_nothing_was_lost() -> None:
-    assert RunFinding(outcome="as-predicted", facts=()).describe() == "as-predicted, nothing lost"
-    assert RunFinding(outcome="inconclusive", facts=()).describe() == "inconclusive, nothing found"
 
 
 def test_a_run_repeats_itself_wholly() -> None:
@@ -50,20 +45,6 @@ def test_the_naming_is_found_though_every_other_has_as_many_states_in_common() -
     as_planned = {broker: broker for broker in brokers}
     naming = best_naming(led_by(*brokers), led_by(5, 3, 1, 2, 4), brokers, as_planned, lambda _: 0)
     assert naming == {1: 5, 2: 3, 3: 1, 4: 2, 5: 4}
-
-
-def test_the_best_of_720_namings_asks_once_for_the_steps_of_each() -> None:
-    brokers = (1, 2, 3, 4, 5, 6)
-
-    def at_random(seed: int) -> Sequences:
-        drawn = random.Random(seed)
-        isrs = [frozenset(drawn.sample(brokers, 3)) for _ in range(3000)]
-        shapes = [Shape(leader=min(isr), preferred=1, replicas=isr, isr=isr) for isr in isrs]
-        return {f"t-{at}": tuple(TimedShape(shape=one, at_ns=0) for one in shapes[at::10]) for at in range(10)}
-
-    asked: list[tuple[int, ...]] = []
-    best_naming(at_random(1), at_random(2), brokers, {}, lambda named: asked.append(tuple(named.values())) or 0)
-    assert sorted(asked) == sorted(itertools.permutations(brokers))
 
 
 def test_states_that_stand_in_both_in_the_same_order_are_counted_as_the_table_of_the_textbook_does() -> None:
@@ -219,17 +200,6 @@ def test_only_what_a_retry_makes_may_be_otherwise_than_recorded(
     assert not first.is_repeated_in(RunFinding(outcome="inconclusive", facts=replayed))
     nothing_proven = RunFinding(outcome="inconclusive", facts=recorded)
     assert not nothing_proven.is_repeated_in(nothing_proven)
-
-
-def test_a_loss_without_a_known_cause_is_something_that_a_verdict_says() -> None:
-    verdict = read_verdict(RecordFolder(LOST))
-    assert verdict is not None
-    nothing = msgspec.structs.replace(verdict, losses=[], anomalies=[])
-    lost = AnomalyCount(kind="lost", topic="t", partition=0, count=5)
-    assert facts_of(msgspec.structs.replace(nothing, anomalies=[lost])) - facts_of(nothing) == {
-        "lost, cause not known on t-0"
-    }
-    assert not [fact for fact in facts_of(verdict) if "not known" in fact]
 
 
 def test_a_finding_names_what_is_gravest() -> None:

@@ -140,11 +140,6 @@ def test_a_seed_renames_the_brokers_everywhere_alike() -> None:
     assert drawn.gates[1].broker_states[naming[2]] == "unfenced"
 
 
-def test_the_same_seed_draws_the_same_names() -> None:
-    recorded = load_run(LOST)
-    assert plan(recorded, seed=5) == plan(recorded, seed=5)
-
-
 def test_a_record_that_does_not_say_what_was_run_is_refused(copy: Path) -> None:
     (copy / "scenario.toml").unlink()
     with pytest.raises(UsageError, match=r"scenario\.toml is missing"):

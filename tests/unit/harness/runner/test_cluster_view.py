@@ -11,7 +11,7 @@ from plain_steps import trigger_of
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import LogEnd
 from ebbtide.scenario.roles import CLIENTS, Role
-from harness.runner.triggers import TriggerWatch, text_of
+from harness.runner.triggers import TriggerWatch
 from harness.runner.view import ClusterView, RoleUnresolved
 
 
@@ -121,11 +121,6 @@ def test_partition_triggers_fire_on_the_state_they_ask_for(view: ClusterView, lo
     assert not has_fired(view, elr_contains={"partition": "t-0", "broker": "broker(3)"})
 
 
-def test_a_partition_that_does_not_exist_yet_fires_nothing(view: ClusterView) -> None:
-    seen = TriggerWatch(trigger_of(isr={"partition": "u-0", "size": 1}), view, Counters(), _none_held).look()
-    assert (seen.fired, seen.what) == (False, "u-0 does not exist yet")
-
-
 def test_client_triggers_ask_the_counters(view: ClusterView) -> None:
     assert has_fired(view, acked=10)
     assert not has_fired(view, acked=11)
@@ -153,14 +148,6 @@ def test_a_broker_trigger_on_several_brokers_waits_for_the_last_of_them(view: Cl
     assert has_fired(view, broker_is=trigger)
 
 
-def test_triggers_read_as_a_person_would_say_them() -> None:
-    assert text_of(trigger_of(acked=1000)) == "acked 1000"
-    assert text_of(trigger_of(isr={"partition": "t-0", "size": 1})) == "isr of t-0: size 1"
-    assert text_of(trigger_of(broker_is={"broker": "broker(1)", "state": "fenced"})) == (
-        "broker_is: broker broker(1), state fenced"
-    )
-
-
 def test_the_longest_log_has_the_highest_epoch_and_then_the_highest_end(log: Log, tmp_path: Path) -> None:
     ends = {1: LogEnd(0, 145), 2: LogEnd(1, 20), 3: LogEnd(1, 20)}
     view = ClusterView({100: log.folder}, {100: tmp_path / "m"}, (1, 2, 3), log_end=lambda broker, _at: ends[broker])
@@ -170,11 +157,6 @@ def test_the_longest_log_has_the_highest_epoch_and_then_the_highest_end(log: Log
     assert nodes(view, "longest-log(t-0)") == (3,)
 
 
-def test_without_volumes_no_log_is_the_longest(view: ClusterView) -> None:
-    with pytest.raises(RoleUnresolved, match="longest-log"):
-        nodes(view, "longest-log(t-0)")
-
-
 def test_an_elr_member_that_returns_from_an_unclean_shutdown_is_in_the_last_known_elr(
     view: ClusterView, log: Log
 ) -> None:
@@ -182,3 +164,13 @@ def test_an_elr_member_that_returns_from_an_unclean_shutdown_is_in_the_last_know
     log.append(build.register(3, 23, "J"))
     view.poll()
     assert nodes(view, "last-known-elr(t-0)") == (3,)
+
+
+def test_a_partition_that_does_not_exist_yet_fires_nothing(view: ClusterView) -> None:
+    seen = TriggerWatch(trigger_of(isr={"partition": "u-0", "size": 1}), view, Counters(), _none_held).look()
+    assert (seen.fired, seen.what) == (False, "u-0 does not exist yet")
+
+
+def test_without_volumes_no_log_is_the_longest(view: ClusterView) -> None:
+    with pytest.raises(RoleUnresolved, match="longest-log"):
+        nodes(view, "longest-log(t-0)")

@@ -60,17 +60,6 @@ def test_a_gate_stays_shut_while_anything_of_the_partition_is_otherwise(
     assert not GateWatch(Gate(partitions=(other,)), view, Counters(0)).look().fired
 
 
-def test_a_gate_without_an_elr_opens_whatever_it_is(view: ClusterView) -> None:
-    assert GateWatch(Gate(partitions=(msgspec.structs.replace(AS_NOW, elr=None),)), view, Counters(0)).look().fired
-
-
-def test_a_gate_names_what_differs(view: ClusterView) -> None:
-    seen = GateWatch(Gate(partitions=(NEVER,), broker_states={1: "fenced"}), view, Counters(0)).look()
-    assert not seen.fired
-    told = "t-0 leader 2 epoch 0 ISR [1, 2, 3], not t-0 leader 3 ISR [3]; broker 1 not registered, not fenced"
-    assert seen.what == told
-
-
 def test_a_gate_waits_for_records_only_as_long_as_more_of_them_come(
     view: ClusterView, monkeypatch: pytest.MonkeyPatch
 ) -> None:

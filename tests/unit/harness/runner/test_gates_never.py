@@ -46,18 +46,6 @@ def test_a_state_of_brokers_that_no_step_touched_may_still_come(live: Live) -> N
     assert gate.look().fired
 
 
-def test_two_brokers_that_no_step_touched_count_as_two(live: Live) -> None:
-    gate = Gate(
-        partitions=(RecordedPartition(partition="t-0", leader=1, isr=(1, 2)),),
-        alike=EVERYBODY,
-        acted={0: (frozenset({3}),)},
-    )
-    one_each = GateWatch(gate, live.view, live.counters, [_fired_step("kill", 1)])
-    assert (one_each.has_departed, one_each.look().fired) == (False, False)
-    both = GateWatch(gate, live.view, live.counters, [_fired_step("kill", 1, 2)])
-    assert (both.has_departed, both.look().fired) == (True, True)
-
-
 def test_a_broker_that_stood_so_is_not_waited_for_where_none_is_like_it(live: Live) -> None:
     gate = watch(live, Gate(broker_states={2: "fenced", 3: "fenced"}, alike=EVERYBODY, acted=OTHERS_KILLED))
     seen = gate.look()
@@ -69,16 +57,6 @@ def test_a_broker_that_stood_so_is_not_waited_for_where_none_is_like_it(live: Li
     )
     live.fence(2)
     assert gate.look().fired
-
-
-def test_one_broker_may_stand_for_two_that_stood_differently(live: Live) -> None:
-    """Each is awaited for itself, at any time."""
-    acted = {0: (frozenset({1}),)}
-    gate = Gate(broker_states={2: "fenced", 3: "unfenced"}, alike=EVERYBODY, acted=acted)
-    opened = GateWatch(gate, live.view, live.counters, [_fired_step("kill", 1, 2)])
-    assert (opened.has_departed, opened.look().fired) == (False, False)
-    live.fence(3)
-    assert opened.look().fired
 
 
 def test_the_other_partitions_are_waited_for_all_the_same(live: Live) -> None:

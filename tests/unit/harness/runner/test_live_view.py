@@ -1,4 +1,4 @@
-"""The live view of a run: lanes, faults, steps and rates on a terminal; plain lines elsewhere."""
+"""The live view of a run, and the state that it shows, on a terminal; plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ import io
 import os
 import pty
 import re
-import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 from checkout import ROOT
 from rich.console import Console
 
+from cluster.host.bridge import address_of
+from cluster.runtime.properties import plan_cluster
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario import catalogue
 from ebbtide.shown_console import PlainTextConsole
-from ebbtide.signals import unwind_on_signals
+from harness.runner import session
 from harness.runner.display import PlainDisplay
-from harness.runner.live_view import REFRESH_PER_S, LiveDisplay, RunHistory, display_for, letter_of
+from harness.runner.draws import Draws
+from harness.runner.live_view import LiveDisplay, display_for, letter_of
 from harness.runner.run_state import Awaited, RunState, step_states
+from workloads.send_account import SendCounts
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 ROW = PartitionState(
@@ -147,60 +154,12 @@ def test_the_faults_and_the_steps_say_what_goes_on_and_what_is_waited_for() -> N
     assert line_of("partition", lines).endswith("HW 12,340")
 
 
-def test_the_acked_records_are_counted_a_second() -> None:
-    acked = line_of("acked", shown(STATE, seconds=4))
-    assert "500/s; 3,500 acked, 3 failed" in acked
-    assert "██" in acked
-
-
-def test_seconds_in_which_nobody_looked_are_blank() -> None:
-    clock = Clock()
-    history = RunHistory(clock)
-    for at_s, acked in ((0, 0), (1, 100), (4, 400), (5, 500)):
-        clock.now_s = 100.0 + at_s
-        history.add(msgspec.structs.replace(STATE, sends={**STATE.sends, "acked": acked}))
-    assert history.lane("broker-3", 80) == "LL  LL"
-    assert history.acked_per_s(80) == [100, 100, 100, 100]
-
-
-def test_a_long_run_shows_its_newest_seconds() -> None:
-    clock = Clock()
-    history = RunHistory(clock)
-    for _ in range(400):
-        history.add(STATE)
-        clock.now_s += 1
-    paused = msgspec.structs.replace(STATE, nodes={**STATE.nodes, "broker-3": "paused"})
-    history.add(paused)
-    assert history.lane("broker-3", 5) == "LLLLp"
-
-
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_no_line_is_wider_than_the_terminal_and_no_lane_takes_two(width: int) -> None:
     lines = shown(STATE, width=width, seconds=300)
     assert max(map(len, lines)) <= width
     lanes = [at for at, line in enumerate(lines) if line.split()[:1] == ["acked"]]
     assert lanes == [len(STATE.nodes) + 2]
-
-
-def test_a_terminal_of_80_columns_cuts_nothing_off() -> None:
-    awaited = Awaited(2, "broker_is: broker step(leader-loses-power), state unfenced or down", "running, fenced")
-    row = msgspec.structs.replace(ROW, leader=-1, isr=[], elr=[1, 2], last_known_elr=[2])
-    state = msgspec.structs.replace(STATE, awaited=awaited, partitions=(row,))
-    lines = shown(state, width=80)
-    assert not [line for line in lines if line.endswith("…")]
-    waiting = lines.index(line_of("waiting", lines))
-    said = [line[16:] for line in lines[waiting : waiting + 3] if line[:16].strip() in ("waiting", "")]
-    assert " ".join(said) == f"2 start step(loss) waits for {awaited.what}; now: {awaited.seen}"
-    assert "ELR, last known leader; running, fenced" in line_of("broker-2", lines)
-
-
-def test_the_view_begins_before_there_is_a_partition() -> None:
-    nothing = msgspec.structs.replace(
-        STATE, phase="prepare", partitions=(), steps=(), awaited=None, nodes=dict.fromkeys(STATE.nodes, "not up")
-    )
-    lines = shown(nothing)
-    assert lines[0].endswith("run-1: prepare, 1 s")
-    assert line_of("broker-1", lines).endswith("not up")
 
 
 def test_a_terminal_gets_the_view_and_everything_else_plain_lines() -> None:
@@ -213,27 +172,6 @@ def test_a_terminal_gets_the_view_and_everything_else_plain_lines() -> None:
     said = " ".join(file.getvalue().split())
     assert re.fullmatch(r"\d\.\ds a line that is longer than the forty columns of this console", said)
     assert max(map(len, file.getvalue().splitlines())) <= 40
-
-
-def test_the_view_is_redrawn_no_more_often_than_it_says_however_often_a_state_comes() -> None:
-    console = terminal()
-    display = LiveDisplay(console)
-    drawn = 0
-    render = display._render
-
-    def counted() -> Any:
-        nonlocal drawn
-        drawn += 1
-        return render()
-
-    display._render = counted  # type: ignore[method-assign]
-    display._live = display._new_live()
-    with display:
-        before = drawn
-        for _ in range(2_000):
-            display.state(STATE)
-        assert drawn - before <= 2 * REFRESH_PER_S
-    assert display._live.refresh_per_second == REFRESH_PER_S
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, ValueError])
@@ -251,24 +189,6 @@ def test_whatever_ends_the_run_the_cursor_is_visible_again(end: type[BaseExcepti
     assert written(console).rindex(SHOW) > written(console).index(HIDE)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_ends_the_process_gives_the_terminal_back(number: signal.Signals) -> None:
-    console = terminal()
-    with unwind_on_signals(), pytest.raises(SystemExit), LiveDisplay(console):
-        signal.raise_signal(number)
-    assert written(console).rindex(SHOW) > written(console).index(HIDE)
-
-
-def test_notes_stay_on_the_screen_and_the_view_does_not() -> None:
-    console = terminal()
-    with LiveDisplay(console) as display:
-        display.state(STATE)
-        display.note("t-0 leader 3")
-    assert "t-0 leader 3" in written(console)
-    # The last thing written erases the lines of the view.
-    assert "\x1b[2K" in written(console).rpartition("t-0 leader 3")[2]
-
-
 def test_a_hostile_text_does_nothing_to_the_terminal() -> None:
     console = PlainTextConsole(file=io.StringIO(), force_terminal=True, width=110, _environ={"TERM": "xterm"})
     hostile = "\x1b]0;owned\x07[bold]"
@@ -277,16 +197,6 @@ def test_a_hostile_text_does_nothing_to_the_terminal() -> None:
         display.note(hostile)
     assert "\x1b]0;owned" not in written(console)
     assert "[bold]" in written(console)
-
-
-def test_others_may_use_the_terminal_while_the_view_is_hidden() -> None:
-    console = terminal()
-    with LiveDisplay(console) as display:
-        display.state(STATE)
-        with display.hidden():
-            assert not display._live.is_started
-            assert written(console).rindex(SHOW) > written(console).rindex(HIDE)
-        assert display._live.is_started
 
 
 _WATCHER = """
@@ -332,3 +242,81 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 1024)
     except OSError:
         return b""
+
+
+# The state of a run for a display comes from the entries of the steps and from what they wait for.
+
+
+@pytest.mark.parametrize(
+    ("entry", "status"),
+    [
+        ({}, "to come"),
+        ({"why": "it never fired"}, "left out"),
+        ({"fired_ns": 1, "effect_ns": 2}, "in force"),
+        ({"fired_ns": 1, "effect_ns": 2, "healed_ns": 3}, "done"),
+        ({"step": "start", "fired_ns": 1, "effect_ns": 2}, "done"),
+        ({"step": "start", "fired_ns": 1, "why": "no proof"}, "no proof"),
+    ],
+)
+def test_a_step_says_how_far_it_is(entry: dict[str, Any], status: str) -> None:
+    (state,) = step_states([StepEntry(**{"index": 0, "step": "pause", **entry})], None, {})
+    assert state.status == status
+
+
+def test_only_the_step_that_waits_is_waiting() -> None:
+    entries = [StepEntry(index=at, step="kill") for at in range(2)]
+    assert [one.status for one in step_states(entries, Awaited(0, "acked 5"), {})] == ["waiting", "to come"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ({"parameters": {"target": "leader(t-0)", "name": "loss"}}, "kill leader(t-0)"),
+        ({"parameters": {"name": "loss"}}, "kill loss"),
+        ({"nodes": (1, 7), "parameters": {"target": "isr(t-0)"}}, "kill broker-1, 7"),
+        ({"nodes": (1,), "whom": "broker-1 > broker-2"}, "kill broker-1 > broker-2"),
+    ],
+)
+def test_a_step_is_named_by_what_it_acts_on_or_will_act_on(entry: dict[str, Any], text: str) -> None:
+    (state,) = step_states([StepEntry(**{"index": 0, "step": "kill", **entry})], None, {1: "broker-1"})
+    assert state.text == text
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[session.Session, Mock, Mock]:
+    """A session that watches, its display, and its clock."""
+    counts = SendCounts(handed=5, acked=4, failed=1, unknown=0)
+    workload = Mock(**{"send_counts.return_value": counts})
+    monkeypatch.setattr(session, "Workload", lambda **_: workload)
+    clock = Mock(**{"monotonic.return_value": 1_000.0})
+    monkeypatch.setattr(session, "time", clock)
+    scenario = msgspec.structs.replace(catalogue.find("healthy"), kafka=("4.3.1",))
+    nodes = plan_cluster(scenario.cluster, address_of).nodes
+    runtime = Mock(nodes=nodes, **{"data_dir.side_effect": lambda node: tmp_path / str(node)})
+    display = Mock()
+    return (
+        session.Session(scenario, Draws(assignments={}), runtime, "run-1", RecordFolder(tmp_path), display),
+        display,
+        clock,
+    )
+
+
+def test_a_new_phase_is_shown_at_once(watched: tuple[session.Session, Mock, Mock]) -> None:
+    made, display, _ = watched
+    made.watch()
+    with made.time_phase("settle"):
+        state = display.state.call_args.args[0]
+    assert (state.title, state.phase) == ("run-1", "settle")
+    assert state.sends == {"sent": 5, "acked": 4, "failed": 1, "unknown": 0}
+    assert set(state.brokers) == {name for name in state.nodes if name.startswith("broker-")}
+    assert [step.status for step in state.steps] == ["to come"] * len(made.scenario.steps)
+
+
+def test_others_may_use_the_terminal_while_the_view_is_hidden() -> None:
+    console = terminal()
+    with LiveDisplay(console) as display:
+        display.state(STATE)
+        with display.hidden():
+            assert not display._live.is_started
+            assert written(console).rindex(SHOW) > written(console).rindex(HIDE)
+        assert display._live.is_started

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from plain_steps import step_of, trigger_of
 from schedule_bench import Bench
@@ -13,12 +11,6 @@ from ebbtide.record.steps import CutSides
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Rate
-from harness.runner.run_state import Awaited
-
-
-@pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    return Bench(tmp_path, monkeypatch)
 
 
 def test_a_trigger_that_never_fires_ends_the_schedule_and_says_what_was_seen(bench: Bench) -> None:
@@ -36,28 +28,6 @@ def test_a_trigger_that_never_fires_ends_the_schedule_and_says_what_was_seen(ben
     assert bench.done == []
 
 
-def test_a_step_that_waits_says_for_what_and_what_was_seen(bench: Bench) -> None:
-    seen: list[Awaited | None] = []
-    trigger = trigger_of(isr={"partition": "t-0", "size": 1})
-    schedule, _ = bench.run(
-        step_of("kill", target="broker(1)"),
-        step_of("kill", target="broker(2)", trigger=trigger, deadline_s=0.1),
-        poll_cluster=lambda: seen.append(bench.schedule.awaited),
-    )
-    awaited = seen[-1]
-    assert awaited is not None
-    assert (awaited.index, awaited.what) == (1, "isr of t-0: size 1")
-    assert "ISR [1, 2, 3]" in awaited.seen
-    assert schedule.awaited is None
-
-
-def test_a_role_that_stands_for_nobody_ends_the_schedule(bench: Bench) -> None:
-    _, finished = bench.run(step_of("kill", target="elr(t-0)"))
-    assert not finished
-    (entry,) = bench.entries()
-    assert "elr(t-0) stands for nobody" in str(entry.why)
-
-
 def test_targets_are_recorded_as_resolved_and_named_steps_can_be_referred_to(bench: Bench) -> None:
     bench.run(
         step_of("power-loss", name="dark", target="leader(t-0)"),
@@ -67,17 +37,6 @@ def test_targets_are_recorded_as_resolved_and_named_steps_can_be_referred_to(ben
     loss, start = bench.entries()
     assert (loss.nodes, start.nodes) == ((2,), (2,))
     assert loss.parameters["target"] == "leader(t-0)"
-
-
-def test_what_ends_a_fault_marks_it_healed(bench: Bench) -> None:
-    bench.run(
-        step_of("kill", target="broker(1)"),
-        step_of("kill", target="broker(2)"),
-        step_of("start", target="broker(1)"),
-    )
-    first, second, _ = bench.entries()
-    assert first.healed_ns is not None
-    assert second.healed_ns is None
 
 
 def test_a_fault_of_several_nodes_is_healed_with_the_last_of_them(bench: Bench) -> None:
@@ -99,12 +58,6 @@ def test_a_fault_without_proof_is_recorded_as_such_and_the_run_goes_on(bench: Be
     assert (loss.effect_ns, loss.why) == (None, "it did not")
     assert start.effect_ns is not None
     assert "power-loss broker-1: NO PROOF that it took effect: it did not" in bench.display.notes
-
-
-def test_an_optional_step_without_proof_is_reported_and_leaves_no_run_inconclusive(bench: Bench) -> None:
-    bench.fails.add("power-loss")
-    bench.run(step_of("power-loss", target="broker(1)", optional=True))
-    assert "power-loss broker-1: NO PROOF that it took effect (optional): it did not" in bench.display.notes
 
 
 def test_a_step_on_several_nodes_is_proven_only_if_each_is_and_adds_up_what_they_lost(bench: Bench) -> None:
@@ -183,13 +136,6 @@ def test_a_paused_node_that_was_killed_is_started_and_not_resumed(bench: Bench) 
     bench.done.clear()
     schedule.restore()
     assert bench.done == [("start", 1)]
-
-
-def test_restoring_does_nothing_where_nothing_is_broken(bench: Bench) -> None:
-    schedule, _ = bench.run(step_of("kill", target="broker(3)"), step_of("start", target="broker(3)"))
-    bench.done.clear()
-    schedule.restore()
-    assert bench.done == []
 
 
 def test_an_administrative_step_that_kafka_refuses_is_not_proven(bench: Bench) -> None:

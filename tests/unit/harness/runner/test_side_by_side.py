@@ -53,23 +53,12 @@ def meet(request: RunRequest, display: Display) -> Path:
     return request.runs / str(request.seed)
 
 
-def modules(request: RunRequest, _display: Display) -> Path:
-    """Says which modules the process of a run has imported."""
-    said = request.runs / "modules"
-    said.write_text("\n".join(sys.modules))
-    return said
-
-
 def fail(request: RunRequest, display: Display) -> Path:
     raise HarnessError("no space", where="the disk", next="ebbtide clean")
 
 
 def break_down(request: RunRequest, display: Display) -> Path:
     raise KeyError("no such key")
-
-
-def exit_at_once(request: RunRequest, display: Display) -> Path:
-    os._exit(3)
 
 
 def wait_for_end(request: RunRequest, display: Display) -> Path:
@@ -90,26 +79,10 @@ def hang(request: RunRequest, display: Display) -> Path:
     return wait_for_end(request, display)
 
 
-def talk(request: RunRequest, display: Display) -> Path:
-    """Says something again and again, and ends only where it is killed."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    (request.runs / "up").touch()
-    while True:
-        display.note("more")
-
-
 def answer_and_hang(request: RunRequest, display: Display) -> Path:
     """Carried out, but its process does not end."""
     Thread(target=hang, args=(request, display)).start()
     return request.runs
-
-
-def test_the_process_of_a_run_imports_no_pandas(tmp_path: Path) -> None:
-    ((_, said),) = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=modules)
-    assert isinstance(said, Path)
-    imported = said.read_text().splitlines()
-    assert "pyarrow.dataset" in imported
-    assert "pandas" not in imported
 
 
 def test_lines_of_a_run_are_shown_as_they_come(tmp_path: Path) -> None:
@@ -178,12 +151,6 @@ def test_a_request_that_could_not_be_made_comes_back_as_it_is(tmp_path: Path) ->
     assert list(run_side_by_side([(1, error)], at_once=1, log=tmp_path / "log")) == [(1, error)]
 
 
-def test_a_process_that_ends_without_a_word_is_a_failure(tmp_path: Path) -> None:
-    [(_, end)] = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=exit_at_once)
-    assert isinstance(end, HarnessError)
-    assert "without a result" in end.what
-
-
 def until_up(folder: Path) -> Iterator[tuple[int, RunRequest | EbbtideError]]:
     """One run, and no more is asked about it before it is under way."""
     yield from requests(folder, 1)
@@ -199,45 +166,6 @@ def test_one_that_is_left_cleans_up_first(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         list(run_side_by_side(interrupted_requests(tmp_path), at_once=2, log=tmp_path / "log", carry_out=wait_for_end))
     assert (tmp_path / "cleaned").exists()
-
-
-def test_what_a_run_says_while_it_is_ended_is_shown(tmp_path: Path) -> None:
-    shown: list[tuple[int, str]] = []
-    ran = run_side_by_side(
-        interrupted_requests(tmp_path),
-        at_once=2,
-        log=tmp_path / "log",
-        carry_out=wait_for_end,
-        on_note=lambda *one: shown.append(one),
-    )
-    with pytest.raises(KeyboardInterrupt):
-        list(ran)
-    assert shown == [(1, "ending: it undoes its faults and ends its nodes first"), (1, "cleaning up")]
-
-
-def test_a_run_is_ended_though_the_terminal_is_gone(tmp_path: Path) -> None:
-    ran = run_side_by_side(
-        interrupted_requests(tmp_path),
-        at_once=2,
-        log=tmp_path / "log",
-        carry_out=wait_for_end,
-        on_note=Mock(side_effect=OSError("no terminal")),
-    )
-    with pytest.raises(KeyboardInterrupt):
-        list(ran)
-    assert (tmp_path / "cleaned").exists()
-
-
-def test_a_run_that_says_more_and_more_is_killed_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_by_side, "clean", list)
-    monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
-    shown = Mock()
-    ran = run_side_by_side(
-        interrupted_requests(tmp_path), at_once=2, log=tmp_path / "log", carry_out=talk, on_note=shown
-    )
-    with pytest.raises(KeyboardInterrupt):
-        list(ran)
-    shown.assert_called_with(1, "more")
 
 
 def test_a_run_that_takes_longer_than_it_can_take_is_ended_and_cleans_up(tmp_path: Path) -> None:
@@ -266,16 +194,6 @@ def test_one_that_hangs_while_it_cleans_up_is_killed_and_what_it_left_is_undone(
     said = log.read_text()
     assert "did not clean up in 1 s: killed\n" in said
     assert "\ncleaned up after healthy-1: a namespace\nnot cleaned up after healthy-1: a mount: busy\n" in said
-
-
-def test_ctrl_c_ends_one_that_does_not_clean_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clean = Mock(return_value=[])
-    monkeypatch.setattr(side_by_side, "clean", clean)
-    monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
-
-    with pytest.raises(KeyboardInterrupt):
-        list(run_side_by_side(interrupted_requests(tmp_path), at_once=2, log=tmp_path / "log", carry_out=hang))
-    clean.assert_called_once_with()
 
 
 def test_a_run_that_answered_counts_though_its_process_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,8 +233,7 @@ def test_no_scenario_of_the_catalogue_may_hang_for_an_hour_once_it_has_the_write
         assert 900 < limit_s(request) < 3600 + TURN_TIMEOUT_S, name
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("shows", ["", "shown"])
+@pytest.mark.parametrize(("number", "shows"), [(signal.SIGKILL, ""), (signal.SIGTERM, "shown")])
 def test_one_whose_parent_was_ended_cleans_up(tmp_path: Path, number: signal.Signals, shows: str) -> None:
     program = (
         "import sys; from pathlib import Path; import test_side_by_side as t; folder = Path(sys.argv[1])\n"
@@ -334,3 +251,26 @@ def test_one_whose_parent_was_ended_cleans_up(tmp_path: Path, number: signal.Sig
     if number != signal.SIGKILL:
         assert (tmp_path / "cleaned").exists(), "the parent did not wait"
     wait_until((tmp_path / "cleaned").exists, awaited="the run to clean up", timeout_s=DEADLINE_S)
+
+
+def exit_at_once(request: RunRequest, display: Display) -> Path:
+    os._exit(3)
+
+
+def test_a_process_that_ends_without_a_word_is_a_failure(tmp_path: Path) -> None:
+    [(_, end)] = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=exit_at_once)
+    assert isinstance(end, HarnessError)
+    assert "without a result" in end.what
+
+
+def test_a_run_is_ended_though_the_terminal_is_gone(tmp_path: Path) -> None:
+    ran = run_side_by_side(
+        interrupted_requests(tmp_path),
+        at_once=2,
+        log=tmp_path / "log",
+        carry_out=wait_for_end,
+        on_note=Mock(side_effect=OSError("no terminal")),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        list(ran)
+    assert (tmp_path / "cleaned").exists()

@@ -104,26 +104,6 @@ def test_a_result_that_gave_way_to_the_one_before_is_not_called_the_least_and_co
     assert again.asked == []
 
 
-def test_a_result_whose_rate_took_the_rest_of_the_budget_is_not_the_end(tmp_path: Path) -> None:
-    search(tmp_path / "count", whole := Runs())
-    lucky = len(whole.asked) - 3
-    unlucky = {lucky + 1, lucky + 2}
-    first = Runs(unlucky=unlucky)
-    smaller = search(tmp_path / "short", first, runs_in_budget=lucky + 3)
-    assert (smaller.shown, smaller.times, smaller.finished) == (1, 3, False)
-    # With more time the one before it takes its place.
-    more = search(tmp_path / "short", Runs())
-    assert (more.shown, more.finished, more.gave_way) == (3, True, True)
-
-
-def test_a_step_whose_leaving_out_was_missed_once_is_left_out_in_the_end(tmp_path: Path) -> None:
-    whole = Runs()
-    expected = search(tmp_path / "count", whole)
-    for unlucky in range(3, len(whole.asked) - 2, 4):
-        smaller = search(tmp_path / str(unlucky), Runs(unlucky={unlucky}))
-        assert len(smaller.scenario.steps) == len(expected.scenario.steps)
-
-
 def test_states_for_times_are_tried_first_and_left_where_they_do_not_show(tmp_path: Path) -> None:
     by_state = noisy()
     waits = msgspec.structs.replace(by_state.steps[5], trigger=trigger_of(after=Duration("9s")))

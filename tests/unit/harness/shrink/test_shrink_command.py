@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +30,7 @@ from harness.shrink.answers import CandidateRun
 from harness.shrink.file import file_text
 from harness.shrink.goal import goal_from_record
 from harness.shrink.journal import Decision
-from harness.shrink.kept import KeptStep, kept_steps
+from harness.shrink.kept import KeptStep
 from harness.shrink.refute import Refuter
 from harness.shrink.search import NotReproduced, SmallerScenario
 from harness.shrink.shrinking import ShrinkResult, shrink
@@ -118,11 +117,6 @@ def test_what_runs_made_another_way_said_is_no_answer(host: Host, tmp_path: Path
         assert host.runs[launch.describe_way(KAFKA)] > before[launch.describe_way(KAFKA)]
 
 
-def test_where_power_is_lost_by_truncate_write_back_makes_no_difference(tmp_path: Path) -> None:
-    held, not_held = (launch_of(tmp_path, "truncate", hold=hold).describe_way(KAFKA) for hold in (True, False))
-    assert held == not_held == "power lost by truncate, runtime local"
-
-
 def test_a_schedule_that_did_not_show_its_finding_is_tried_again_by_the_next_call(host: Host, tmp_path: Path) -> None:
     launch = launch_of(tmp_path)
     told = launch.describe_way(KAFKA)
@@ -137,14 +131,6 @@ def test_a_schedule_that_did_not_show_its_finding_is_tried_again_by_the_next_cal
     assert host.runs[told] == first + 2
     host.shows.add(told)
     assert shrink_run(launch).smaller.shown == 3
-
-
-def test_a_call_that_runs_candidates_unlike_the_record_says_so(host: Host, tmp_path: Path) -> None:
-    launch = launch_of(tmp_path, "truncate")
-    host.shows.add(launch.describe_way(KAFKA))
-    shrink_run(launch, display := Mock())
-    told = [call.args[0] for call in display.note.call_args_list]
-    assert "the replays differ from the record: power loss by truncate, recorded by fs-shutdown" in told
 
 
 def test_what_kafka_ignored_in_the_runs_is_not_written(host: Host, tmp_path: Path) -> None:
@@ -231,33 +217,6 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     return Command(tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize(
-    ("recorded", "options", "asked"),
-    [
-        ("truncate", [], "truncate"),
-        ("truncate", ["--power-loss", "fs-shutdown"], "fs-shutdown"),
-        ("fs-shutdown", [], "auto"),
-    ],
-)
-def test_power_is_lost_as_in_the_record_unless_another_method_is_asked_for(
-    command: Command,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    recorded: str,
-    options: list[str],
-    asked: str,
-) -> None:
-    record = Path(shutil.copytree(LOST, tmp_path / "run"))
-    write_manifest(
-        RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), power_loss_method=recorded)
-    )
-    assert command(record, *options) == ExitCode.AS_PREDICTED
-    assert command.wanted is not None
-    assert command.wanted.power_loss == asked
-    again = f"next: ebbtide run {command.out} --kafka {KAFKA}" + (f" --power-loss {asked}" if asked != "auto" else "")
-    assert again in capsys.readouterr().out.splitlines()
-
-
 def test_a_file_of_anybody_else_is_refused_before_the_search_and_an_earlier_result_of_the_run_is_replaced(
     command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -326,66 +285,3 @@ def test_an_interrupted_shrink_says_that_the_same_command_continues(
     said = capsys.readouterr().err
     assert ("next: the same command continues" in said) == told
     assert ("interrupted" in said) == told
-
-
-def test_a_shrink_prints_which_steps_of_the_record_it_kept(
-    command: Command, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command.kept = kept_steps(load_run(LOST), (1,))
-    command(LOST)
-    said = capsys.readouterr().out
-    assert "  kept: step 1, power-loss leader(t-0)" in said
-    assert f", line {command.kept[0].line} of {LOST / 'scenario.toml'}\n" in said
-    command(LOST, "--json")
-    [kept] = msgspec.json.decode(capsys.readouterr().out)["kept"]
-    assert (kept["index"], kept["text"], kept["alike_left_out"]) == (1, "power-loss leader(t-0)", [])
-
-
-def test_a_shrink_prints_how_long_it_took_and_the_sum_of_all_runs(
-    command: Command, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command(LOST)
-    lines = capsys.readouterr().out.splitlines()
-    steps = len(load_run(LOST).scenario.steps)
-    assert f"{command.out}: {steps} of {steps} steps, shown in 3 of 3 runs; the search took 1.5 min" in lines
-    assert "5 runs in all calls so far took 5.0 min together" in lines
-    command(LOST, "--json")
-    found = msgspec.json.decode(capsys.readouterr().out)
-    assert (found["took_s"], found["elapsed_s"]) == (300.0, 90.0)
-
-
-def test_a_shrink_says_what_it_runs_before_it_runs_it(host: Host, tmp_path: Path) -> None:
-    launch = launch_of(tmp_path)
-    host.shows.add(launch.describe_way(KAFKA))
-    display = Mock()
-    before: list[list[Any]] = []
-
-    def note_calls(_: Scenario) -> bool:
-        before.append([call.args[0] for call in display.note.call_args_list])
-        return True
-
-    host.needs = note_calls
-    shrink_run(launch, display)
-    steps = len(load_run(LOST).scenario.steps)
-    assert (
-        f"running parts of the {steps} steps, then all, on Kafka {KAFKA}: each run is reported once it is judged"
-        in before[0]
-    )
-
-
-def test_a_shrink_says_that_it_judges_a_record_first(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    record = Path(shutil.copytree(LOST, tmp_path / "run"))
-    verdict = (record / "verdict.json").rename(tmp_path / "verdict.json")
-
-    def judge(folder: Path) -> None:
-        assert "judging" in capsys.readouterr().out
-        verdict.rename(folder / "verdict.json")
-
-    @contextlib.contextmanager
-    def yield_judge(_: object) -> Iterator[Callable[[Path], None]]:
-        yield judge
-
-    monkeypatch.setattr("harness.cli.judging.open_judge", yield_judge)
-    assert command(record) == ExitCode.AS_PREDICTED

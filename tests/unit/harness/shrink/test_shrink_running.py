@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import Mock
 
 import msgspec
@@ -18,9 +18,9 @@ from replay_records import LOST, SAVED
 from analysis.record.whole import Gap
 from analysis.spec.model.bounds import Bounds
 from cluster.runtime.choose import LocalChoice
-from ebbtide.errors import HarnessError, StepImpossible, UsageError
+from ebbtide.errors import ExitCode, HarnessError, StepImpossible, UsageError
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import read_manifest, write_manifest
+from ebbtide.record.manifest import failure_keys, read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import Verdict
@@ -32,8 +32,10 @@ from ebbtide.scenario.words import Duration
 from ebbtide.scenario.write import text_of
 from ebbtide.waiting import WaitExpired
 from faults.process import kill
+from harness.cli.main import main
 from harness.replay.finding import RunFinding
 from harness.replay.recorded_run import load_run
+from harness.runner import launch
 from harness.runner.launch import Launch
 from harness.runner.run import RunRequest
 from harness.shrink.goal import goal_from_record, goal_to_keep
@@ -153,19 +155,6 @@ def test_the_record_of_a_candidate_is_judged_without_gaps_though_its_scenario_is
     assert decision.shows, decision.why
     assert found == [()]
     assert load(record / "scenario.toml").settle_s == scenario.settle_s
-
-
-def test_a_property_that_kafka_ignores_ends_no_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[RunRequest] = []
-
-    def run(request: RunRequest, *_: object) -> Path:
-        asked.append(request)
-        return SAVED
-
-    monkeypatch.setattr("harness.shrink.running.run_scenario", run)
-    try_candidate(tmp_path)
-    [request] = asked
-    assert request.allow_unknown_properties
 
 
 def test_without_a_final_read_nothing_is_ruled_out(tmp_path: Path) -> None:
@@ -315,3 +304,60 @@ def test_of_several_facts_the_gravest_is_kept_and_of_losses_the_greatest() -> No
     graver = msgspec.structs.replace(verdict, losses=[unexplained, *verdict.losses])
     goal = goal_from_record(msgspec.structs.replace(recorded, verdict=graver))
     assert (goal.facts, goal.outcome) == (("committed loss by unexplained",), "contradicted")
+
+
+DIED = HarnessError("broker-1 ended by itself", where="broker-1", got="exit code 1", next="read logs/broker-1.log")
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(LOST, tmp_path / "run"))
+
+
+def end_as(record: Path, status: Literal["failed", "interrupted"], error: HarnessError | None) -> None:
+    keys = {} if error is None else failure_keys(error)
+    write_manifest(
+        RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), status=status, **keys)
+    )
+
+
+def without_facts(record: Path) -> UsageError:
+    recorded = load_run(record)
+    assert recorded.verdict is not None
+    nothing = msgspec.structs.replace(
+        recorded.verdict, losses=(), commits=(), properties=(), anomalies=(), regressions=()
+    )
+    with pytest.raises(UsageError) as refused:
+        goal_from_record(msgspec.structs.replace(recorded, verdict=nothing))
+    return refused.value
+
+
+def test_a_failed_run_without_a_finding_is_refused_with_its_failure(record: Path) -> None:
+    end_as(record, "failed", DIED)
+    refused = without_facts(record)
+    assert refused.what.startswith("the run failed, and until then it showed no loss")
+    assert refused.got == "broker-1 ended by itself (broker-1) (exit code 1)"
+    assert refused.next == "read logs/broker-1.log"
+
+
+def test_a_failed_run_with_a_finding_can_be_shrunk(record: Path) -> None:
+    end_as(record, "failed", DIED)
+    assert goal_from_record(load_run(record)).facts
+
+
+def test_a_run_that_failed_before_it_began_is_refused_before_it_is_judged(
+    record: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared before"))
+    (record / "verdict.json").unlink()
+    end_as(record, "failed", DIED)
+    write_steps(
+        RecordFolder(record),
+        [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(RecordFolder(record)) or []],
+    )
+    for table in RecordFolder(record).files("sends"):
+        table.unlink()
+    assert main(["shrink", str(record)]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "got:     broker-1 ended by itself (broker-1) (exit code 1)\n" in said
+    assert "next:    read logs/broker-1.log\n" in said

@@ -229,20 +229,6 @@ def test_no_run_starts_that_would_end_after_the_budget(tmp_path: Path, runs_in_b
     assert len(runs.asked) == int(runs_in_budget)
 
 
-def test_a_confirmation_that_fails_near_the_end_of_the_budget_starts_no_other(tmp_path: Path) -> None:
-    search(tmp_path / "count", whole := Runs())
-    count = len(whole.asked)
-    runs = Runs(unlucky={count - 2, count - 1})
-    smaller = search(tmp_path / "short", runs, runs_in_budget=count + 0.5)
-    assert (len(runs.asked), smaller.finished) == (count, False)
-
-
-def test_a_call_with_the_shortest_budget_runs_one_candidate_and_confirms_it(tmp_path: Path) -> None:
-    runs = Runs()
-    assert search(tmp_path, runs, runs_in_budget=0.1).times == 1
-    assert len(runs.asked) == 2
-
-
 def test_a_schedule_that_does_not_show_its_finding_again_is_inconclusive(tmp_path: Path) -> None:
     runs = Runs(needs=lambda _scenario: False)
     with pytest.raises(NotReproduced) as caught:

@@ -9,13 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 from nights import job
-from records import RecordBuilder
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from harness.cli.main import main
-from harness.nightly.job import ReleaseTarget, Runtime, random_job
-from harness.nightly.store import FinishedJob, Followup, JobEnd, NightPlan, Store
+from harness.nightly.store import FinishedJob, Followup, JobEnd, Store
 from harness.site.model import MARKS, gravest, mark_of, page_name, site_of
 from harness.site.writing import write_site
 
@@ -109,44 +107,6 @@ def test_a_run_whose_record_was_removed_has_no_link(tmp_path: Path) -> None:
     assert "removed" in cell.read_text()
 
 
-def test_every_random_run_is_linked_from_the_first_page(tmp_path: Path) -> None:
-    ends: list[JobEnd] = ["as-predicted", "contradicted"]
-    runs = [
-        finished(night, end, scenario=f"random-{night}-{end}", job=random_job(ReleaseTarget(kafka="4.3.1"), "auto", 7))
-        for night in (FIRST, SECOND)
-        for end in ends
-    ]
-    index = write_site(site_of([store_of(tmp_path / "store", *runs)]), tmp_path / "site")
-    (page,) = (index.parent / link for link in links_of(index) if link.startswith("cells/"))
-    assert {link for link in links_of(page) if "reports/" in link} == {f"../reports/{run.run_id}.html" for run in runs}
-    assert page.read_text().count("<td>random-7 on 4.3.1</td>") == 4
-    shown = index.read_text()
-    assert ">4 runs</a>, 2 of the last night. These were not as predicted:" in shown
-    assert "(21 November 2026, 02:00)" in shown
-
-
-def test_the_site_names_a_runtime_only_where_somebody_chose_it(tmp_path: Path) -> None:
-    asked: list[tuple[str, Runtime]] = [("3.9.1", "docker"), ("4.3.1", "auto")]
-    runs = [
-        finished(FIRST, "contradicted", kafka=kafka, job=msgspec.structs.replace(job(kafka=kafka), runtime=runtime))
-        for kafka, runtime in asked
-    ]
-    index = write_site(site_of([store_of(tmp_path / "store", *runs)]), tmp_path / "site")
-    pages = [index.read_text(), *(page.read_text() for page in (index.parent / "cells").iterdir())]
-    assert not any("(auto)" in page for page in pages)
-    assert '<th scope="col">Kafka 3.9.1 (docker)</th><th scope="col">Kafka 4.3.1</th>' in pages[0]
-    assert "<li>healthy on 4.3.1</li>" in pages[0]
-    assert any("<h1>healthy on Kafka 4.3.1</h1>" in page for page in pages)
-
-
-@pytest.mark.parametrize(("nights", "title"), [([FIRST], "1 night"), ([FIRST, SECOND], "2 nights")])
-def test_the_title_counts_the_nights(nights: list[str], title: str, tmp_path: Path) -> None:
-    store = store_of(tmp_path / "store", *(finished(night, "as-predicted") for night in nights))
-    shown = write_site(site_of([store]), tmp_path / "site").read_text()
-    assert f"<title>Ebbtide: {title}</title>" in shown
-    assert "Random schedules" not in shown
-
-
 def test_two_stores_of_one_night_make_one_site_and_a_shared_run_counts_once(tmp_path: Path) -> None:
     shared = finished(FIRST, "as-predicted")
     one = store_of(tmp_path / "one", shared)
@@ -188,22 +148,6 @@ def test_the_command_writes_the_site_into_the_store(tmp_path: Path, capsys: pyte
     store_of(tmp_path, finished(FIRST, "as-predicted"))
     assert main(["nightly", "site", str(tmp_path)]) == 0
     assert capsys.readouterr().out == f"site: {tmp_path}/site/index.html\n"
-
-
-def test_a_run_record_has_its_report_already(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    RecordBuilder().write(tmp_path)
-    assert main(["nightly", "site", str(tmp_path)]) == 4
-    shown = capsys.readouterr().err
-    assert "this is a run record, not a store of nights; its report is report.html" in shown
-    assert f"ebbtide analyze {tmp_path}" in shown
-
-
-def test_a_store_in_which_no_run_has_ended_yet_is_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Store(tmp_path).save_plan(NightPlan(night=FIRST, settings={}, started_s=0.0))
-    assert main(["nightly", "site", str(tmp_path)]) == 4
-    shown = capsys.readouterr().err
-    assert "error: no run of this store has ended yet\n" in shown
-    assert f"ebbtide nightly --store {tmp_path}    (with the options of the night that was interrupted" in shown
 
 
 def test_a_folder_that_is_no_store_and_two_stores_without_a_folder_are_refused(

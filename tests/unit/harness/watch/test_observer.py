@@ -167,27 +167,6 @@ def test_metadata_that_cannot_be_read_ends_the_log_with_the_reason(
     assert "sent metadata that cannot be read: IndexError" in str(observer.problem)
 
 
-def test_a_new_leader_that_does_not_know_the_hw_gives_no_end_of_the_log(
-    observer: MetadataObserver, quorum: Controllers
-) -> None:
-    quorum.high_watermark = -1
-    observer.start()
-    observer.finish(0.1)
-    assert "no controller gave the end of the metadata log" in str(observer.problem)
-
-
-def test_a_quorum_that_commits_nothing_is_not_asked_without_a_pause(
-    observer: MetadataObserver, quorum: Controllers
-) -> None:
-    quorum.high_watermark = 0
-    observer.start()
-    observer.await_caught_up(5)
-    before = len(quorum.asked)
-    quorum.high_watermark = -1
-    observer.finish(0.2)
-    assert 0 < len(quorum.asked) - before <= 40
-
-
 def test_a_snapshot_that_cannot_be_read_is_asked_of_the_other_controllers_too(
     observer: MetadataObserver, quorum: Controllers
 ) -> None:
@@ -214,15 +193,6 @@ def test_the_distance_of_the_clocks_is_the_shortest_time_to_arrive_in_each_epoch
         clock.add(epoch, ms)
     assert clock.distance_ms == 900
     assert ClockDistance().distance_ms is None
-
-
-def test_a_controller_that_led_for_a_moment_with_a_wrong_clock_counts_too() -> None:
-    clock = ClockDistance()
-    clock.add(2, 10_000)
-    assert clock.distance_ms is None
-    for ms in (40, 7, 300):
-        clock.add(1, ms)
-    assert clock.distance_ms == 10_000
 
 
 def test_an_answer_with_half_a_batch_is_asked_again(

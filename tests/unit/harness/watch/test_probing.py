@@ -74,21 +74,3 @@ def test_a_listener_that_wants_tls_is_named_as_advise_names_it() -> None:
         with pytest.raises(UsageError, match=r"security\.protocol=SSL"):
             probe_cluster([f"127.0.0.1:{server.getsockname()[1]}"], None, None)
         thread.join(2.0)
-
-
-def test_many_addresses_that_hang_take_no_longer_than_the_deadline(
-    silent: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(first_contact, "SEARCH_S", 0.6)
-    with pytest.raises(UsageError, match="not asked"):
-        probe_cluster([silent] * 9, None, None)
-
-
-def test_a_host_that_nobody_knows_is_named() -> None:
-    with pytest.raises(UsageError, match=r"nowhere\.invalid"):
-        probe_cluster(["nowhere.invalid:9092"], None, None)
-
-
-def test_the_deadlines_leave_less_than_15_seconds() -> None:
-    assert first_contact.SEARCH_S + first_contact.CONNECT_S + first_contact._LEFT_MIN_S < probing._DEADLINE_S
-    assert probing._DEADLINE_S + 2 * probing._LEAST_S <= 15

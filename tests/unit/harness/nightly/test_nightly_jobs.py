@@ -1,7 +1,10 @@
-"""Nights on a host that cannot do everything, runs that end by a bug, and what is made of them."""
+"""What nights run: what the host can do, files, shards; what becomes of runs that a bug ended; the examples."""
 
 from __future__ import annotations
 
+import re
+import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -10,28 +13,30 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
+from checkout import ROOT
 from nights import NIGHT, World, finished_job, job
 from replay_records import LOST
 
 from cluster.doctor import LIBRDKAFKA_CLIENTS, VOLUMES, XFS_POWER_LOSS, Check
 from cluster.runtime.choose import LocalChoice
-from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.record.analyzed import AnalyzedRecord
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.steps.table import DISK_TROUBLES, WIRE_KINDS
+from harness.cli.night_settings import scenarios_of
 from harness.cli.night_work import RUNS_LOG, carrier, judge_of
+from harness.cli.nightly import _scenarios_of
 from harness.nightly.host_limits import split_jobs, unavailable_abilities
 from harness.nightly.job import Job, ReleaseTarget, catalogue_jobs, oldest_runs_first
 from harness.nightly.random_jobs import RandomJobs
-from harness.nightly.store import Followup, NightPlan, SkippedJob
+from harness.nightly.shards import Shard, jobs_of_shard, measured_s, parse_shard
+from harness.nightly.store import NightPlan, SkippedJob
 from harness.nightly.summary import summary_page, trend, write_junit
 from harness.replay.recorded_run import load_run
 from harness.replay.replaying import run_replays
 from harness.runner.launch import Launch
 from harness.runner.run import RunRequest
-from harness.runner.side_by_side import run_in_turn
-from harness.shrink.goal import goal_from_record
-from harness.shrink.running import CandidateRunner
+from harness.runner.side_by_side import limit_s, run_in_turn
 
 
 @pytest.fixture
@@ -79,11 +84,6 @@ def test_a_scenario_needs_its_client_libraries_and_its_file_system(scenario: str
     can, skipped = split_jobs(jobs, scenarios, unavailable_abilities([lacking]))
     assert [one.scenario for one in can] == ["healthy"]
     assert [one.why for one in skipped] == ["this host lacks a package (not installed)"]
-
-
-def test_without_volumes_the_file_system_does_not_matter() -> None:
-    no_xfs = Check(name="xfs shutdown", status="unknown", detail="no loop device", disables=(XFS_POWER_LOSS,))
-    assert XFS_POWER_LOSS not in unavailable_abilities([NO_VOLUMES, no_xfs])
 
 
 def test_a_host_that_can_do_none_of_them_is_refused() -> None:
@@ -168,32 +168,6 @@ def test_a_night_says_which_records_it_could_not_judge_and_ends_if_it_can_judge_
         judge_of(Mock(begin=Mock(side_effect=HarnessError("it does not start"))))(Path("four"))
 
 
-def test_a_follow_up_runs_in_a_process_of_its_own_though_nothing_else_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recorded = load_run(LOST)
-    launch = Launch(
-        runs=tmp_path, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
-    )
-
-    def run_side_by_side(
-        wanted: Iterable[tuple[object, RunRequest]], **_: object
-    ) -> Iterator[tuple[object, Path | EbbtideError]]:
-        for key, request in wanted:
-            apart.append(request.scenario.name)
-            yield key, HarnessError("it did not end")
-
-    apart: list[str] = []
-    for module in ("harness.replay.replaying", "harness.shrink.running"):
-        monkeypatch.setattr(f"{module}.run_side_by_side", run_side_by_side)
-    log = tmp_path / "log"
-    [*_] = run_replays(recorded, ["3.9.1"], times=2, seed=None, launch=launch, display=Mock(), log=log)
-    goal = goal_from_record(recorded)
-    trying = CandidateRunner(goal=goal, kafka="3.9.1", seed=1, launch=launch, display=Mock(), judge=Mock(), apart=True)
-    [*_] = trying([(0, "key", recorded.scenario)])
-    assert apart == [recorded.scenario.name] * 3
-
-
 def test_no_replay_is_begun_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launch = Launch(
         runs=tmp_path, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
@@ -232,8 +206,114 @@ def test_the_catalogue_goes_on_with_what_ran_the_longest_ago() -> None:
     assert order == [(number, name) for number in (1, 2) for name in ("d", "a", "c", "b")]
 
 
-def test_the_summary_names_what_was_followed_up_of_earlier_nights(world: World) -> None:
-    known = [Followup(run_id="earlier", times=3, same=2), Followup(run_id=f"{NIGHT}-1", times=3, same=1)]
-    page = summary_page(world.plan, [finished_job(NIGHT, "contradicted")], trend([], NIGHT), "store/runs", known)
-    assert "- `ebbtide analyze store/runs/earlier`: reproduced in 2 of 3 replays" in page
-    assert page.count("reproduced in") == 2
+# A night of scenario files: their names are unique, and a killed night finds them again.
+
+
+def mine(folder: Path, **names: str) -> Path:
+    """A folder with a scenario file for each name."""
+    folder.mkdir()
+    text = catalogue.text_of("healthy")
+    for file, name in names.items():
+        (folder / f"{file}.toml").write_text(text.replace('name = "healthy"', f'name = "{name}"', 1))
+    return folder
+
+
+def test_a_night_runs_the_files_of_a_folder_beside_scenarios_of_the_catalogue(tmp_path: Path) -> None:
+    folder = mine(tmp_path / "mine", a="one", b="two")
+    assert [one.name for one in scenarios_of(f"bridge,{folder}")] == ["bridge", "one", "two"]
+    assert [one.name for one in scenarios_of(None)] == catalogue.names()
+
+
+def test_two_files_of_a_night_cannot_have_one_name(tmp_path: Path) -> None:
+    folder = mine(tmp_path / "mine", a="one", b="one")
+    with pytest.raises(UsageError, match="two scenarios of a night have the name one"):
+        scenarios_of(str(folder))
+
+
+def test_a_killed_night_of_files_judges_their_runs(tmp_path: Path) -> None:
+    folder = mine(tmp_path / "mine", a="one")
+    (scenario,) = scenarios_of(str(folder))
+    plan = NightPlan(night=NIGHT, settings={"scenarios": str(folder)}, started_s=0)
+    assert _scenarios_of(plan) == {"one": scenario}
+    shutil.rmtree(folder)
+    assert set(_scenarios_of(plan)) == set(catalogue.names())
+    everything = NightPlan(night=NIGHT, settings={"scenarios": "None"}, started_s=0)
+    assert set(_scenarios_of(everything)) == set(catalogue.names())
+
+
+# The shards of a night are disjoint, complete and about equally long, whoever makes them.
+
+
+def _jobs(*names: str, times: int = 1) -> list[Job]:
+    return [
+        Job(scenario=name, target=ReleaseTarget(kafka="4.3.1"), runtime="local", number=number + 1)
+        for number in range(times)
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 7])
+def test_the_shards_of_the_catalogue_are_disjoint_complete_and_balanced(count: int) -> None:
+    scenarios = [catalogue.find(name) for name in catalogue.names()]
+    jobs = list(catalogue_jobs(scenarios, None, "auto", times=2))
+    shards = [jobs_of_shard(jobs, Shard(number, count)) for number in range(1, count + 1)]
+    assert Counter(job.key for shard in shards for job in shard) == Counter(job.key for job in jobs)
+    measured = measured_s()
+    assert not {job.scenario for job in jobs}.isdisjoint(measured)
+    lengths = [sum(measured.get(job.scenario, 30.0) for job in shard) for shard in shards]
+    assert max(lengths) - min(lengths) <= max(measured.values())
+
+
+def test_a_long_run_has_its_shard_to_itself_and_the_order_of_the_others_stays() -> None:
+    jobs = _jobs("a", "long", "c", "b")
+    took = {"a": 10.0, "b": 10.0, "c": 10.0, "long": 30.0}
+    assert [job.scenario for job in jobs_of_shard(jobs, Shard(1, 2), took)] == ["long"]
+    assert [job.scenario for job in jobs_of_shard(jobs, Shard(2, 2), took)] == ["a", "c", "b"]
+
+
+def test_a_scenario_that_was_never_measured_counts_as_one_of_median_length() -> None:
+    jobs = _jobs("new", "short", "middle", "long")
+    took = {"short": 1.0, "middle": 20.0, "long": 21.0}
+    assert [job.scenario for job in jobs_of_shard(jobs, Shard(1, 2), took)] == ["short", "long"]
+
+
+def test_a_shard_is_two_numbers() -> None:
+    assert parse_shard("2/5") == Shard(2, 5)
+    assert str(Shard(2, 5)) == "2/5"
+    for text in ("0/5", "6/5", "5", "1/", "-1/5", "1/2/3", "1/99999", "٢/5"):
+        with pytest.raises(UsageError, match="not a shard"):
+            parse_shard(text)
+
+
+# What docs and examples tell to type or to copy for a night.
+
+
+EXAMPLES = ROOT / "examples" / "nightly"
+
+
+def test_the_command_is_named_by_its_path_where_no_virtual_environment_is_on_the_path() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *EXAMPLES.iterdir()]
+    bare = re.compile(r"^.*(?:\b(?:sudo|root) |Exec\w+=)ebbtide\b.*$", re.MULTILINE)
+    assert {page.name: found for page in pages if (found := bare.findall(page.read_text()))} == {}
+
+
+def test_the_history_is_kept_of_nights_that_fail_the_job_too() -> None:
+    steps = re.split(r"\n      - ", (EXAMPLES / "github-workflow.yml").read_text())
+    [restored] = [at for at, step in enumerate(steps) if step.startswith("uses: actions/cache/restore@")]
+    [night] = [at for at, step in enumerate(steps) if "ebbtide nightly" in step and "run:" in step]
+    [saved] = [at for at, step in enumerate(steps) if step.startswith("uses: actions/cache/save@")]
+    assert restored < night < saved
+    assert "if: always()" in steps[saved]
+    assert not [step for step in steps if step.startswith("uses: actions/cache@")]
+    same = re.compile(r" (?:path: \|(?:\n {12}\S+)+|key: .*)")
+    assert same.findall(steps[restored]) == same.findall(steps[saved])
+    assert len(same.findall(steps[saved])) == 2
+
+
+def test_the_unit_ends_a_night_that_does_not_end_and_not_one_whose_last_run_hangs() -> None:
+    unit = (EXAMPLES / "ebbtide-nightly.service").read_text()
+    [budget_h], [limit_h] = re.findall(r"--budget (\d+)h", unit), re.findall(r"\nTimeoutStartSec=(\d+)h\n", unit)
+    requests = [
+        RunRequest(scenario=catalogue.find(name), kafka="4.3.1", seed=1, runs=Path()) for name in catalogue.names()
+    ]
+    assert int(limit_h) * 3600 > int(budget_h) * 3600 + max(map(limit_s, requests))
