@@ -68,16 +68,15 @@ class CauseAnswer(msgspec.Struct, frozen=True):
 def answer(partition: EvidentPartition, asked: Question) -> CauseAnswer:
     """Return what the histories of a record agree on."""
     found, may_be_kept = set[LossHistory](), False
-    elections, slack = partition.elections, partition.liveness.slack
-    if not asked.is_epoch_known and elections.hides_one_within(asked.sent_ns - slack, asked.done_ns + slack):
+    if not asked.is_epoch_known and partition.elections.hides_one_before(asked.done_ns + partition.liveness.slack):
         is_committed = asked.is_committed if asked.committed is None else asked.committed
         found.update(_with_permits(partition, asked, LossHistory(HIDDEN, HIDDEN, Guilt(), is_committed)))
     try:
         for writer in asked.writers:
             for end in Walk(partition, asked, writer).histories():
                 may_be_kept |= end.guilt is None
-                if end.guilt is not None or (elections.torn and asked.until is None):
-                    one = LossHistory(writer, end.holder, end.guilt or Guilt(), end.is_committed)
+                if end.guilt is not None:
+                    one = LossHistory(writer, end.holder, end.guilt, end.is_committed)
                     found.update(_with_permits(partition, asked, one))
     except TooManyHistories:
         return CauseAnswer(None, None, f"more than {HISTORIES_MAX} histories fit the evidence")
@@ -192,6 +191,8 @@ def _without_permission(
         # The final read ends at the HW, so the record may still be in the log.
         return CauseAnswer(None, None, f"not known: {NEEDS['log']}")
     since = asked.writers[0] if len(asked.writers) == 1 else -1
+    # What is missing right before the election may have come after the append.
+    since -= since >= 0 and asked.sent_ns < elections.states[since].at_ns + partition.liveness.slack
     # A gap behind the election that surely lost the record hides no excuse of it.
     if elections.has_gap_between(since, NEVER if guilty is None else guilty):
         cause: Cause | None = None if asked.is_committed else "uncommitted-at-failover"

@@ -69,13 +69,10 @@ class Elections:
         """Whether a record may be missing behind a state, up to another one; `NEVER`: up to the end."""
         return any(self.gap[one + 1 : other + 1]) or (self.torn and other >= len(self.states))
 
-    def hides_one_within(self, from_ns: int, until_ns: int) -> bool:
-        """Whether a missing record may hide an election whose leader led at some time between these."""
-        times = [0, *(one.at_ns for one in self.states), NEVER]
-        return any(
-            may_hide and began_ns <= until_ns and from_ns <= ended_ns
-            for may_hide, (began_ns, ended_ns) in zip([*self.hides, self.torn], pairwise(times), strict=True)
-        )
+    def hides_one_before(self, at_ns: int) -> bool:
+        """Whether a missing record may hide an election before a time. Nothing says until when its leader appended."""
+        times = [0, *(one.at_ns for one in self.states)]
+        return any(may_hide and at_ns >= time for may_hide, time in zip([*self.hides, self.torn], times, strict=True))
 
     def of_leadership(self, at: int) -> frozenset[int]:
         """Return the elections of one leadership from election `at` on."""

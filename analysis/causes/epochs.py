@@ -72,7 +72,7 @@ class LeaderEpochs:
     """
 
     def __init__(self, evidence: PartitionEvidence, elections: Elections) -> None:
-        self.elections, self._sends = elections, evidence.sends
+        self.elections, self._sends, self._marks = elections, evidence.sends, evidence.watermarks
         last = elections.states[-1].leader if elections.states and not elections.torn else UNKNOWN
         of_last = [log for broker, log in evidence.replicas.items() if broker == last]
         self._final = ReadRows.joined([evidence.final, *of_last])
@@ -113,6 +113,12 @@ class LeaderEpochs:
             ),
             hw=Covered.of(hws - 1, times),
         )
+
+    def may_end_later(self, elections: int) -> bool:
+        """Whether the last leader may be so many elections behind the last known state; HWs show who led since."""
+        last = self.elections.states[-1]
+        since = self._marks.epoch[self._marks.asked_ns > last.at_ns]
+        return not len(since) or bool(since.max() >= last.leader_epoch + elections)
 
     def _inherited(self, epoch: int) -> int:
         """Return the last offset that the leader of an epoch surely had when it was elected; -1: none is known.

@@ -123,6 +123,9 @@ class Walk:
         if self._asked.until is not None:
             return found
         ends = (end for one in found for end in self._end(one))
+        if self._elections.torn:
+            # The last record that is known need not be the last election.
+            ends = (after for end in ends for after in self._pass_last(end))
         # A leader that lacks the record serves it to nobody.
         return frozenset(end for end in ends if not (end.guilt and end.awaits_reader))
 
@@ -172,9 +175,11 @@ class Walk:
             return HAS_IT
         if not self._asked.may_be_older:
             return NEVER_HAD_IT
-        disks = [one for one in evidence.disks if one.within.first_ns <= began.at_ns + self._slack]
-        taken = DISK_TOOK_IT if any(one.broker == broker for one in disks) else 0
-        return HAS_IT | NEVER_HAD_IT | taken | (0 if evidence.cluster.steps_known else UNRECORDED_LOSS)
+        found = HAS_IT | NEVER_HAD_IT | (0 if evidence.cluster.steps_known else UNRECORDED_LOSS)
+        for disk in evidence.disks:
+            if disk.broker == broker and disk.within.first_ns <= began.at_ns + self._slack:
+                found |= self._after_loss(found, disk)
+        return found
 
     def _committed_by(self, at: int) -> int:
         """Return the time by which the record was committed under an election, if its leader had the record."""
@@ -246,7 +251,7 @@ class Walk:
         if not taken or found & HAS_IT:
             yield one
         if taken:
-            yield one._replace(guilt=Guilt(reasons=taken))
+            yield one._replace(guilt=Guilt(reasons=taken), awaits_reader=False)
 
     def _lose_disk(self, one: History, moment: PartitionMoment, disk: DiskLoss) -> Iterator[History]:
         """Yield the histories in which the disk was lost by now, and, before its last moment, will be lost later."""
@@ -280,20 +285,32 @@ class Walk:
 
     def _change_leader(self, one: History, at: int) -> Iterator[History]:
         """Yield the histories once the record of state `at` was written, before replicas follow the new leader."""
-        alternatives = [one]
-        if self._elections.hides[at]:
-            one = one._replace(sets=tuple(map(after_gap, one.sets)), leader=None, awaits_reader=False)
-            # The hidden leader had the record, or lacked it.
-            alternatives = [one, one._replace(guilt=one.guilt or Guilt())]
-            alternatives += [one._replace(guilt=one.guilt_after_return)] if one.guilt else []
-        for one in alternatives:
+        for before in self._pass_hidden(one) if self._elections.hides[at] else [one]:
             if self._states[at].leader < 0:
-                yield one._replace(leader=None)
+                yield before._replace(leader=None)
             elif self._elections.is_election(at):
                 # A reassignment brings brokers into the ISR by the record that elects one of them.
-                yield from self._elect(self._join(one, at), at)
+                yield from self._elect(self._join(before, at), at)
             else:
-                yield one
+                yield before
+
+    def _pass_last(self, one: History) -> Iterator[History]:
+        """Yield the histories behind elections of which the records are missing at the end."""
+        if one.guilt is None or self._partition.epochs.may_end_later(2):
+            yield from (after._replace(guilt=after.guilt or Guilt()) for after in self._pass_hidden(one))
+        else:
+            # To bring the record back and to lose it again takes two elections.
+            yield one
+
+    @staticmethod
+    def _pass_hidden(one: History) -> set[History]:
+        """Return the histories behind elections that a gap hides: their leaders had the record, or lacked it."""
+        is_gone = not any(found & HAS_IT for found in one.sets)
+        one = one._replace(leader=None, awaits_reader=False)
+        if is_gone:
+            return {one._replace(guilt=one.guilt or Guilt())}
+        one = one._replace(sets=tuple(map(after_gap, one.sets)))
+        return {one._replace(guilt=one.guilt or Guilt()), one._replace(guilt=one.guilt_after_return)}
 
     def _elect(self, one: History, at: int) -> Iterator[History]:
         """Yield the histories in which the winner did not lead, led with the record, or led without it."""

@@ -88,7 +88,7 @@ def _time_cuts(partition: EvidentPartition) -> Ints:
     evidence, liveness = partition.evidence, partition.liveness
     states = [state.at_ns for state in evidence.states]
     times = {one.at_ns for one in partition.moments} | {*states, *(at_ns + LEARNS_NS for at_ns in states)}
-    times |= {disk.within.last_ns for disk in evidence.disks} | {rule.at_ns for rule in evidence.rules}
+    times |= {NEVER, *(disk.within.last_ns for disk in evidence.disks), *(rule.at_ns for rule in evidence.rules)}
     pairs = combinations(partition.elections.brokers, 2)
     times |= {first for pair in pairs for first, _ in liveness.silences(*pair)}
     return column(sorted({time + shift for time in times for shift in (-liveness.slack, 0, liveness.slack)}))

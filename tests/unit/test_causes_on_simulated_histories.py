@@ -10,8 +10,21 @@ from simulator.compare import Comparison, kind_of
 HISTORIES = 300
 DEGRADED = 100
 MANY = 1000
-ONCE_WRONG = (11_001_198,)
-ONCE_WRONG_DEGRADED = (12_000_556,)
+ONCE_WRONG = (11_001_198, 12_003_917, 13_001_735, 13_013_768)
+ONCE_WRONG_DEGRADED = (
+    12_000_556,
+    12_002_699,
+    12_002_875,
+    14_001_142,
+    14_004_569,
+    14_008_188,
+    14_011_899,
+    14_012_023,
+    14_013_381,
+    14_015_590,
+    14_016_366,
+    16_000_984,
+)
 """Histories that an earlier core judged wrong."""
 
 

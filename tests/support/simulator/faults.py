@@ -228,7 +228,7 @@ class Faults:
             step.nodes = tuple(one for one in step.nodes if one != node)
             return
         sim.end(broker, killed=step.kind == "kill")
-        ended = self._measured(sim.now, after=3 * MS)
+        ended = self._measured(step, after=3 * MS)
         step.of_node[node] = NodeTimes(ended=ended)
         self._ended.append((step, node))
         if step.kind != "kill":
@@ -239,16 +239,18 @@ class Faults:
         assert step.effect is not None
         self._sim.later(max(fault.lasts, step.effect - sim.now + 10 * MS), self._start, node, broker.life)
 
-    def _measured(self, at: int, *, after: int) -> Span:
-        """Return the span within which a step knows that something happened at `at`."""
-        measured = self._sim.setup.measured
-        return Span(first_ns=ns(at - measured), last_ns=ns(at + max(after, measured)))
+    def _measured(self, step: OpenStep, *, after: int) -> Span:
+        """Return the span within which a step knows that something happens now: after it fired, before it was done."""
+        at, measured = self._sim.now, self._sim.setup.measured
+        assert step.effect is not None
+        first, last = max(step.fired, at - measured), min(step.effect, at + max(after, measured))
+        return Span(first_ns=ns(first), last_ns=ns(last))
 
     def _take_log(self, step: OpenStep, broker: Broker, directory: int) -> None:
         """Drop what was not flushed, or whole logs, and measure it; `directory` 0: all directories."""
         now = self._sim.now
         self.disk_losses.append((broker.node, now, {number: len(one.log) for number, one in broker.replicas.items()}))
-        gone = self._measured(now, after=25 * MS)
+        gone = self._measured(step, after=25 * MS)
         step.of_node[broker.node] = NodeTimes(ended=step.of_node[broker.node].ended, log_gone=gone)
         logs, lost_bytes = {}, 0
         dice = self._sim.dice(f"disk/{broker.node}")

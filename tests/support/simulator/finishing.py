@@ -71,7 +71,8 @@ def _lost(sim: Simulation, standing: set[int], finals: Mapping[int, int]) -> Ite
             yield _gone(
                 sim,
                 Missing(send.partition, entry, read),
-                is_writer_shown=read or not sim.truth.may_have_another_writer(send.partition, send),
+                is_writer_shown=(read and "polls-epochs" not in sim.script.lacks)
+                or not sim.truth.may_have_another_writer(send.partition, send),
                 sent_ns=ns(send.sent_at),
                 done_ns=ns(send.done_at),
             )

@@ -180,8 +180,8 @@ class Truth:
         entry = missing.entry
         at = found.election.metadata_offset
         answers = set(self._by_table(entry, found))
-        if not answers:
-            answers = {("unexplained", at), *self._with_doubtful_leads_swapped(sim, missing)}
+        if not answers or found.fates.get(found.election.after.leader) == "K":
+            answers |= {("unexplained", at), *self._with_doubtful_leads_swapped(sim, missing)}
             answers |= self._if_disks_took_it(sim, missing, found)
             answers |= self._if_earlier_winners_lacked_it(missing, found)
         if entry.acks != -1:
@@ -217,13 +217,15 @@ class Truth:
             is_possible = is_later or lead.election.order == found.election.order
             if is_possible and lead.led and entry.number not in lead.has:
                 lost = {
-                    node
+                    node: at
                     for node, at, ends in sim.faults.disk_losses
-                    if entry.wrote_at <= at <= lead.election.at
+                    if entry.wrote_at <= at <= lead.election.at + sim.setup.measured + _SLACK
                     if not is_measured or ends.get(number, 0) > entry.offset
                 }
                 fates = dict(lead.fates.get(entry.number, found.fates))
-                fates |= {node: "D" for node in fates if fates[node] != "H" and node in lost}
+                # Of a loss soon after the election, nobody may know that it was no earlier.
+                unsure = {node for node, at in lost.items() if at > lead.election.at} - {lead.election.after.leader}
+                fates |= {node: "D" for node in lost if node in fates and (fates[node] != "H" or node in unsure)}
                 answers |= set(self._by_table(entry, Candidate(lead.election, fates)))
         return answers
 
@@ -238,16 +240,22 @@ class Truth:
         return answers
 
     def _is_shown_lacking(self, sim: Simulation, number: int, entry: Entry, election: ElectionMade) -> bool:
-        """Return whether a row of an election's epoch at or below the record's offset was seen."""
+        """Return whether a row of an election's epoch at or below the record's offset was seen.
+
+        An ack does not say the epoch. It shows only where no other leader, nor one that a gap hides, can have given it.
+        """
         epoch = election.after.leader_epoch
         polled = (
-            row["offset"] for row in sim.clients.polls if (row["partition"], row["leader_epoch"]) == (number, epoch)
+            row["offset"]
+            for row in sim.clients.polls
+            if (row["partition"], row["leader_epoch"]) == (number, epoch) and "polls-epochs" not in sim.script.lacks
         )
         acked = (
             send.offset
             for send in sim.clients.sends
             if send.partition == number and send.entry is not None and send.entry.epoch == epoch
-            if send.offset is not None
+            if send.offset is not None and not sim.script.lacks & {"metadata-gap", "metadata-tail"}
+            if not self.may_have_another_writer(number, send)
         )
         return any(offset <= entry.offset for offset in (*polled, *acked))
 
@@ -318,7 +326,7 @@ class Truth:
         if election.is_allowed and not (election.road == "last-known" and self._is_within_tolerance(entry, found)):
             answers.append((_NAMES[election.road], at))
         if why == "K":
-            answers = [("unexplained", at), *((cause, None) for cause, _ in answers)]
+            answers = [(cause, None) for cause, _ in answers]
         if why == "D" and all(found.fates.get(one) == "D" for one in election.before.replicas):
             answers.append(("beyond-tolerance", at))
         return answers
