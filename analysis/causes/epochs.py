@@ -32,10 +32,6 @@ class Covered(msgspec.Struct, frozen=True, eq=False):
         at = bisect_left(self.offsets, offset)
         return self.times[at] if at < len(self.times) else NEVER
 
-    def by_all(self, offsets: Ints) -> Ints:
-        """Return the times of many offsets."""
-        return column([*self.times, NEVER])[np.searchsorted(column(self.offsets), offsets)]
-
 
 class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
     """What is known of one epoch.
@@ -44,8 +40,7 @@ class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
     - `final_first`, `final_last`: its first and last row in the final log.
     - `offsets`: where rows of it stand. `hw_max`: the highest HW that its leader served; `read_max`: its highest
       offset that a consumer read. `is_seen`: somebody saw it lead.
-    - `committed`: by when its offsets were committed; `hw`: the same by its leader's HWs alone.
-    - `confirmed`: its records that were acked or shown to be committed: columns of send time, offset and that time.
+    - `committed`: by when its offsets were committed.
     - `appended`: its acked records by offset, each with the latest send up to it and the earliest ack or read from it.
     """
 
@@ -58,8 +53,6 @@ class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
     read_max: int = -1
     is_seen: bool = False
     committed: Covered = Covered([], [])
-    hw: Covered = Covered([], [])
-    confirmed: tuple[Ints, Ints, Ints] = (column(), column(), column())
     appended: tuple[Ints, Ints, Ints] = (column(), column(), column())
 
 
@@ -111,7 +104,6 @@ class LeaderEpochs:
                 np.concatenate((polls.offset[read][in_time], hws - 1)),
                 np.concatenate((polls.at_ns[read][in_time], times)),
             ),
-            hw=Covered.of(hws - 1, times),
         )
 
     def may_end_later(self, elections: int) -> bool:
@@ -143,7 +135,6 @@ class LeaderEpochs:
     def _add_sends(self) -> None:
         """Add what sends of a known epoch say: where it stood, and when offsets were appended and committed."""
         sends = self._sends
-        all_acks = np.where(sends.acks == -1, sends.done_ns, NEVER)
         for epoch, at in self.elections.of_epoch.items():
             mine = self.send_epoch == epoch
             if not mine.any():
@@ -153,10 +144,6 @@ class LeaderEpochs:
             evidence.start_max = min(evidence.start_max, int(offset.min()))
             evidence.end_min = max(evidence.end_min, int(offset.max()) + 1)
             evidence.offsets = np.union1d(evidence.offsets, offset)
-            in_time = np.where(read < self.elections.end_ns[at], read, NEVER)
-            by = np.minimum(np.minimum(all_acks[mine], in_time), evidence.hw.by_all(offset))
-            shown = by < NEVER
-            evidence.confirmed = (sent[shown], offset[shown], by[shown])
             order = np.argsort(offset, kind="stable")
             there = np.minimum(sends.done_ns[mine], read)[order]
             highest_sent = np.maximum.accumulate(sent[order])

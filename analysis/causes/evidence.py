@@ -81,14 +81,6 @@ class Down(msgspec.Struct, frozen=True, kw_only=True):
     proven: bool = True
 
 
-class Hindrance(msgspec.Struct, frozen=True, kw_only=True):
-    """Brokers that may have been slow to learn or to act: cut off, paused, held or slowed by a step."""
-
-    brokers: frozenset[int]
-    from_ns: int
-    until_ns: int = NEVER
-
-
 class Silence(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing passed between two ends of a link from one time to another, as a step proved.
 
@@ -153,18 +145,15 @@ class ClusterEvidence(msgspec.Struct, frozen=True, kw_only=True):
     - `broker_events` None: the table is missing. They are in the order of the metadata log.
     - `steps_known` False: nobody recorded what was done to the cluster, so any restart may hide a lost disk.
     - `log_whole`: no record of the metadata log is missing. `log_torn`: its end may be missing.
-    - `session_ns`: a controller fences a broker that it has not heard of for so long.
     """
 
     broker_events: tuple[BrokerEvent, ...] | None = ()
     downs: tuple[Down, ...] = ()
-    hindrances: tuple[Hindrance, ...] = ()
     silences: tuple[Silence, ...] = ()
     steps_known: bool = True
     log_whole: bool = True
     log_torn: bool = False
     slack_ns: int = SLACK_NS
-    session_ns: int = 9_000_000_000
 
 
 class PartitionEvidence(msgspec.Struct, frozen=True, kw_only=True, eq=False):

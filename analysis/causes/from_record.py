@@ -13,7 +13,6 @@ from analysis.causes.evidence import (
     ClusterEvidence,
     DiskLoss,
     Down,
-    Hindrance,
     InForce,
     MeasuredEnds,
     PartitionEvidence,
@@ -58,7 +57,6 @@ def cluster_evidence(record: Record) -> ClusterEvidence:
     return ClusterEvidence(
         broker_events=None if "brokers" in timeline.missing else timeline.brokers,
         downs=tuple(_downs(steps or ())),
-        hindrances=tuple(_hindrances(steps or ())),
         silences=tuple(_silences(steps or ())),
         steps_known=steps is not None,
         log_whole=not timeline.gaps,
@@ -66,7 +64,6 @@ def cluster_evidence(record: Record) -> ClusterEvidence:
         log_torn=timeline.torn or (report is not None and bool(report.skipped)),
         # Where a time is not sure, the clocks may differ by the whole span.
         slack_ns=SLACK_NS + max((last - first for first, last in record.clock_doubt.spans), default=0),
-        session_ns=int(record.session_timeout_s * 1e9),
     )
 
 
@@ -149,20 +146,6 @@ def _start_after(later: Sequence[StepEntry], node: int, ended_ns: int) -> int:
             started = step.times_of(node).started
             return started.first_ns if started else step.fired_ns
     return NEVER
-
-
-def _hindrances(steps: Sequence[StepEntry]) -> Iterator[Hindrance]:
-    """Yield what may have kept brokers from learning or acting: whatever another step has to end."""
-    for step in steps:
-        kind = KINDS.get(step.step)
-        if kind is None or step.fired_ns is None or kind.takes_down:
-            continue
-        if kind.family not in ("network", "wire", "clock", "disk") and not kind.pauses:
-            continue
-        until_ns = NEVER if step.healed_ns is None else step.healed_ns
-        if kind.healed_by is None:
-            until_ns = step.effect_ns if step.effect_ns is not None else NEVER
-        yield Hindrance(brokers=frozenset(step.nodes), from_ns=step.fired_ns, until_ns=until_ns)
 
 
 def _silences(steps: Sequence[StepEntry]) -> Iterator[Silence]:

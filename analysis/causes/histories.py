@@ -22,7 +22,6 @@ from analysis.causes.intervals import (
     NEVER_HAD_IT,
     UNRECORDED_LOSS,
     Sets,
-    after_catching_up,
     after_commit,
     after_disk,
     after_gap,
@@ -33,7 +32,6 @@ from analysis.causes.intervals import (
     lacking,
     while_following,
 )
-from analysis.causes.liveness import LEARNS_NS
 from analysis.causes.moments import PartitionMoment
 from analysis.causes.partition import EvidentPartition, Question
 
@@ -154,19 +152,14 @@ class Walk:
         at, members = one.leader, self._states[latest].isr
         if at is None or self._elections.has_gap_between(latest, latest + 1):
             return one
-        one = self._catch_up(one, at, latest, moment.at_ns)
         if not one.has_it:
             return one
         if self._committed_ns[at] + self._slack <= moment.at_ns:
             return self._changed(one, members, after_commit)
         if moment.what != "state":
             return one
-        epoch = self._states[moment.which].leader_epoch
-        if epoch > self._states[at].leader_epoch:
-            one = self._fetch_from_deposed(one, at, moment.at_ns)
-        # The answer for acks=all came in the leadership of the writer, if it came.
-        is_over = self._asked.acks_all and epoch not in {self._states[own].leader_epoch for own in self._leadership}
-        return self._commit_since_send(one, at) if is_over and at in self._leadership else one
+        is_deposed = self._states[moment.which].leader_epoch > self._states[at].leader_epoch
+        return self._fetch_from_deposed(one, at, moment.at_ns) if is_deposed else one
 
     def _at_first(self, broker: int) -> int:
         """Return what a replica may hold of the record when the leader of the writer's election has it."""
@@ -191,41 +184,12 @@ class Walk:
             found = min(found, asked.read_ns)
         return found
 
-    def _catch_up(self, one: History, at: int, latest: int, until_ns: int) -> History:
-        """Let members hold what their leader does, if a later record of its log is known to have reached them."""
-        if not self._partition.evidence.cluster.steps_known:
-            return one
-        leader, offset = self._states[latest].leader, self._asked.offset if one.has_it else -1
-        reached = (
-            broker
-            for broker in self._states[latest].isr
-            if broker != leader and one.sets[self._place[broker]] & (~HAS_IT if one.has_it else HAS_IT)
-            if self._partition.caught_up_to(latest, at, broker, until_ns) > offset
-        )
-        return self._changed(one, reached, lambda found: after_catching_up(found, leader_has_it=one.has_it))
-
     def _fetch_from_deposed(self, one: History, at: int, deposed_ns: int) -> History:
         """Let replicas fetch the record from a leader that does not know yet that it leads no more, as they do not."""
-        leader, stops_ns = self._states[at].leader, self._leaders.acted_until[at] + self._slack
-        learn_ns = deposed_ns + LEARNS_NS
-
-        def reaches(broker: int) -> bool:
-            is_slow = self._liveness.is_hindered(broker, deposed_ns, learn_ns)
-            until_ns = stops_ns if is_slow else min(stops_ns, learn_ns + self._slack)
-            return self._may_fetch(broker, leader, deposed_ns - self._slack, until_ns)
-
-        return self._follow_leader(one, filter(reaches, self._states[at].replicas))
-
-    def _commit_since_send(self, one: History, at: int) -> History:
-        """Let the record be committed at some time while the leader of an election led.
-
-        So members of the ISR in all its states since the send have had the record.
-        """
-        latest, since_ns = self._leaders.last_state(at), self._asked.sent_ns - self._slack
-        states = range(self._writer, latest + 1)
-        isrs = [self._states[at].isr for at in states if self._elections.time(at + 1) >= since_ns]
-        members = (broker for broker in self._states[latest].isr if all(broker in isr for isr in isrs))
-        return self._changed(one, members, after_commit)
+        deposed, stops_ns = self._states[at], self._leaders.acted_until[at] + self._slack
+        since_ns = deposed_ns - self._slack
+        fetching = [b for b in deposed.replicas if self._may_fetch(b, deposed.leader, since_ns, stops_ns)]
+        return self._follow_leader(one, fetching)
 
     # ---- the moments
 
@@ -328,7 +292,7 @@ class Walk:
         is_same_log = leads_on and one.has_it and first <= self._writer
         if had is True or is_same_log:
             return
-        for before in self._served_by_now_or_later(one, at):
+        for before in self._served_by_now_or_later(one):
             found = before.sets[self._place[winner]]
             if found & ~HAS_IT or had is False:
                 after = self._changed(before, [winner], lambda found: found & ~HAS_IT or NEVER_HAD_IT)
@@ -341,12 +305,12 @@ class Walk:
             holder=at, leader=at, guilt=one.guilt_after_return, is_committed=one.is_committed or shown
         )
 
-    def _served_by_now_or_later(self, one: History, at: int) -> Iterator[History]:
+    @staticmethod
+    def _served_by_now_or_later(one: History) -> Iterator[History]:
         """Yield the histories before a leader without the record: it was served to consumers by now, or will be."""
         yield one
         if one.awaits_reader and one.guilt is None:
-            has_gap = self._elections.has_gap_between(self._writer, at)
-            yield (one if has_gap else self._commit_since_send(one, one.holder))._replace(awaits_reader=False)
+            yield one._replace(awaits_reader=False)
 
     def _guilt(self, one: History, at: int, reasons: int) -> Guilt:
         """Return what a history blames in which the winner of an election lacks the record for these reasons."""
@@ -385,7 +349,7 @@ class Walk:
         assert one.leader is not None
         join = partial(after_join, leader_has_it=one.has_it, is_older=one.leader > self._writer)
         losses, is_sure = self._partition.losses_since_request(broker, at)
-        is_stale = self._partition.may_be_stale(broker, one.leader, at)
+        is_stale = not self._leaders.rules(at).kip_903
         by_living = 0 if losses and is_sure and not is_stale else join(found, may_be_stale=is_stale)
         by_dead = join(before_disk(found), may_be_stale=False) if losses else 0
         for disk in losses:

@@ -48,13 +48,6 @@ def after_commit(found: int) -> int:
     return found & ~(NEVER_HAD_IT | TRUNCATED_IT) or CONTRADICTED
 
 
-def after_catching_up(found: int, *, leader_has_it: bool) -> int:
-    """The log of the replica reached a later record of the leader's log, so it equals that log below."""
-    if leader_has_it:
-        return HAS_IT
-    return (found & ~HAS_IT) | TRUNCATED_IT if found & HAS_IT else found
-
-
 def after_disk(found: int, offset: int, ends: MeasuredEnds | None) -> int:
     """The disk of the replica lost records; a log is a prefix, so that measured ends decide."""
     if ends is None:

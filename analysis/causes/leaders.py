@@ -7,7 +7,7 @@ from bisect import bisect_left
 from analysis.causes.elections import Elections
 from analysis.causes.epochs import LeaderEpochs
 from analysis.causes.evidence import NEVER, InForce, PartitionEvidence
-from analysis.causes.liveness import LEARNS_NS, STOPS_NS, Liveness
+from analysis.causes.liveness import Liveness
 from analysis.causes.table import Kind
 
 
@@ -26,7 +26,7 @@ class Leaders:
     def _led(self, at: int) -> bool | None:
         """Return whether the broker led: False, if it never learned that it was elected; None: not known."""
         states, liveness = self._elections.states, self._liveness
-        elected, end_ns = states[at], self._elections.end_ns[at]
+        elected = states[at]
         if self._epochs.of[at].is_seen:
             return True
         before = elected
@@ -36,40 +36,21 @@ class Leaders:
             if set(later.isr) - set(before.isr) or (before.recovering and not later.recovering):
                 return True
             before = later
-        if liveness.has_dead_session(elected.leader, elected) and not self._elections.gap[at]:
-            return False
-        had_time = end_ns - elected.at_ns > LEARNS_NS
-        until_ns = elected.at_ns + LEARNS_NS
-        # A broker that registers with this record is still starting.
-        is_slow = liveness.registers_with(elected.leader, elected)
-        is_slow = is_slow or liveness.is_hindered(elected.leader, elected.at_ns, until_ns)
-        return True if had_time and not is_slow else None
+        is_dead = liveness.has_dead_session(elected.leader, elected) and not self._elections.gap[at]
+        return False if is_dead else None
 
     def _acted_until(self, at: int) -> int:
         """Return until when the leader may have appended under the epoch of its election."""
         states, liveness = self._elections.states, self._liveness
-        elected, end_ns = states[at], self._elections.end_ns[at]
-        leader, until_ns = elected.leader, min(NEVER, end_ns + STOPS_NS)
-        if end_ns < NEVER and liveness.is_hindered(leader, elected.at_ns, end_ns + STOPS_NS):
-            _, registered = liveness.registrations_around(leader, elected)
-            joined = (
-                after.at_ns
-                for before, after in zip(states[at:], states[at + 1 :], strict=False)
-                if after.leader_epoch > elected.leader_epoch and after.leader != leader
-                if leader in after.isr and leader not in before.isr
-            )
-            until_ns = min(next(joined, NEVER), registered[0].at_ns if registered else NEVER)
-        return min(until_ns, liveness.died_by(leader, elected))
-
-    def last_state(self, at: int) -> int:
-        """Return the last state in which the leader of an election may have led: before its death, or its successor."""
-        states, until_ns = self._elections.states, self.acted_until[at] + self._liveness.slack
-        last = at
-        for later in range(at + 1, len(states)):
-            if states[later].leader != states[at].leader or states[later].at_ns > until_ns:
-                break
-            last = later
-        return last
+        elected, leader = states[at], states[at].leader
+        _, registered = liveness.registrations_around(leader, elected)
+        joined = (
+            after.at_ns
+            for before, after in zip(states[at:], states[at + 1 :], strict=False)
+            if after.leader_epoch > elected.leader_epoch and after.leader != leader
+            if leader in after.isr and leader not in before.isr
+        )
+        return min(next(joined, NEVER), *(one.at_ns for one in registered[:1]), liveness.died_by(leader, elected))
 
     def _kind(self, at: int) -> Kind:
         """Return by which way of the protocol the broker was elected."""

@@ -1,4 +1,4 @@
-"""When each broker was dead, hindered or registered, as far as the steps and the metadata log say."""
+"""When each broker was dead, silent or registered, as far as the steps and the metadata log say."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from collections import defaultdict
 from analysis.causes.evidence import NEVER, ClusterEvidence, Down
 from ebbtide.record.rows import BrokerEvent, PartitionState
 
-LEARNS_NS = 500_000_000
-"""A living broker that nothing hinders has learned of an election by then."""
-STOPS_NS = 1_000_000_000
-"""A living broker that nothing hinders appends no more this long after another was elected."""
 _BOOTS_NS = 200_000_000
 """A process takes at least this long before it registers; before that it neither leads nor fetches."""
 _ONE_BATCH_NS = 2_000_000
@@ -88,37 +84,6 @@ class Liveness:
     def is_silent(self, one: int, other: int, from_ns: int, until_ns: int) -> bool:
         """Whether surely nothing passed between two ends from one time of the steps' clock to another."""
         return any(first <= from_ns and until_ns <= last for first, last in self.silences(one, other))
-
-    # ---- hindered brokers
-
-    def is_hindered(self, broker: int, from_ns: int, until_ns: int) -> bool:
-        """Whether a step, or a starved host, may have kept the broker from learning or acting within these times."""
-        if not self.cluster.steps_known or self._was_unheard(broker, from_ns, until_ns):
-            return True
-        cut = any(
-            broker in one.brokers and one.from_ns - self.slack <= until_ns and one.until_ns + STOPS_NS >= from_ns
-            for one in self.cluster.hindrances
-        )
-        return cut or any(self._was_down(broker, one, from_ns, until_ns) for one in self._downs[broker])
-
-    def _was_unheard(self, broker: int, from_ns: int, until_ns: int) -> bool:
-        """Whether the broker was about to be fenced, or was fenced, within these times: nobody heard of it."""
-        fenced_ns: int | None = None
-        for event in self._events[broker]:
-            if event.event == "fenced":
-                fenced_ns = event.at_ns if fenced_ns is None else fenced_ns
-            elif fenced_ns is not None:
-                if fenced_ns - self.cluster.session_ns <= until_ns and event.at_ns >= from_ns:
-                    return True
-                fenced_ns = None
-        return fenced_ns is not None and fenced_ns - self.cluster.session_ns <= until_ns
-
-    def _was_down(self, broker: int, one: Down, from_ns: int, until_ns: int) -> bool:
-        """Whether the broker may still have been down, or not back yet: its next process registers first."""
-        if one.ended.first_ns - self.slack > until_ns:
-            return False
-        # Without the events of brokers, nothing says when it was back.
-        return self.cluster.broker_events is None or not self._back_ns(broker, one) <= from_ns
 
     # ---- by the metadata log: sessions
 

@@ -60,35 +60,6 @@ class EvidentPartition:
             is_new = not self.elections.has_gaps and self.epochs.learn(self.may_have_written)
         self.lost = self.epochs.lost
         self.moments = moments_of(evidence, self.elections, self.liveness)
-        self._reached: dict[tuple[int, int, int], int] = {}
-
-    def caught_up_to(self, latest: int, at: int, broker: int, until_ns: int) -> int:
-        """Return up to which offset a follower's log surely equals that of the leader of election `at`; -1: none.
-
-        A record that was sent after the follower's last disk loss and join was committed by `until_ns`, and the
-        follower was in the ISR from the join to the state `latest`.
-        """
-        joined = latest
-        while joined > at and broker in self.elections.states[joined - 1].isr:
-            joined -= 1
-        disks = [
-            disk.within.last_ns
-            for disk in self.evidence.disks
-            if disk.broker == broker and disk.within.first_ns <= until_ns + self.liveness.slack
-        ]
-        own = self.elections.states[joined].at_ns
-        since_ns = max(disks, default=own) if joined == at else max([own, *disks])
-        return self.reached(at, since_ns, until_ns)
-
-    def reached(self, at: int, since_ns: int, until_ns: int) -> int:
-        """Return the last offset of an epoch that was sent after one time and committed by another; -1: none."""
-        key = (at, since_ns, until_ns)
-        if key not in self._reached:
-            sent, offset, by = self.epochs.of[at].confirmed
-            slack = self.liveness.slack
-            fits = offset[(sent > since_ns + slack) & (by + slack <= until_ns)]
-            self._reached[key] = int(fits.max(initial=-1))
-        return self._reached[key]
 
     def losses_since_request(self, broker: int, at: int) -> tuple[tuple[DiskLoss, ...], bool]:
         """Return the disk losses between a broker's request to enter the ISR and the state by which it entered.
@@ -106,21 +77,6 @@ class EvidentPartition:
         )
         is_session_known = bool(registered) and self.evidence.cluster.log_whole
         return losses, is_session_known or self.liveness.has_dead_session(broker, state)
-
-    def may_be_stale(self, broker: int, leader: int, at: int) -> bool:
-        """Whether the broker may have entered the ISR by a request from before its disk loss.
-
-        Before KIP-903, the controller refuses only requests of an earlier leader epoch.
-        """
-        if self.leaders.rules(at).kip_903:
-            return False
-        joined, began = self.elections.states[at].at_ns, self.elections.began_ns[leader]
-        return not self.evidence.cluster.steps_known or any(
-            disk.broker == broker
-            and disk.within.first_ns < joined
-            and disk.within.last_ns + self.liveness.slack >= began
-            for disk in self.evidence.disks
-        )
 
     def elr_when_registered(self, at: int) -> bool | None:
         """Return whether the ELR was on when the winner of an election registered last; None: not known.

@@ -12,7 +12,6 @@ import numpy as np
 
 from analysis.causes.answer import CauseAnswer, answer
 from analysis.causes.evidence import NEVER, UNKNOWN, Ints, column
-from analysis.causes.liveness import LEARNS_NS
 from analysis.causes.partition import EvidentPartition, Question
 
 
@@ -66,28 +65,18 @@ def offset_cuts(partition: EvidentPartition) -> list[int]:
     """Return the offsets at which an answer may change: ends of logs, starts of epochs, HWs, what was committed."""
     found = {end for disk in partition.evidence.disks if disk.ends for end in (disk.ends.before, disk.ends.after)}
     times = np.unique([moment.at_ns - partition.liveness.slack for moment in partition.moments])
-    for at, evidence in partition.epochs.of.items():
+    for evidence in partition.epochs.of.values():
         found |= {evidence.start_max, evidence.hw_max, evidence.read_max + 1}
         places = np.searchsorted(times, column([*evidence.committed.times, NEVER]))
         found |= {evidence.committed.offsets[one] + 1 for one in np.flatnonzero(np.diff(places)).tolist()}
-        found |= _ends_of_catching_up(partition, at) if len(evidence.confirmed[0]) else set()
     return sorted(found)
-
-
-def _ends_of_catching_up(partition: EvidentPartition, at: int) -> set[int]:
-    """Return every offset that `EvidentPartition.caught_up_to` may return for an election."""
-    began, ends_ns = partition.elections.states[at].at_ns, partition.elections.end_ns[at]
-    untils = {one.at_ns for one in partition.moments if began <= one.at_ns <= ends_ns}
-    sinces = {disk.within.last_ns for disk in partition.evidence.disks}
-    sinces |= {state.at_ns for state in partition.elections.states[at:] if state.at_ns <= ends_ns}
-    return {partition.reached(at, since, until) for since in sinces for until in untils if since <= until}
 
 
 def _time_cuts(partition: EvidentPartition) -> Ints:
     """Return the times at which an answer may change; two clocks may differ by the slack."""
     evidence, liveness = partition.evidence, partition.liveness
     states = [state.at_ns for state in evidence.states]
-    times = {one.at_ns for one in partition.moments} | {*states, *(at_ns + LEARNS_NS for at_ns in states)}
+    times = {one.at_ns for one in partition.moments} | {*states}
     times |= {NEVER, *(disk.within.last_ns for disk in evidence.disks), *(rule.at_ns for rule in evidence.rules)}
     pairs = combinations(partition.elections.brokers, 2)
     times |= {first for pair in pairs for first, _ in liveness.silences(*pair)}

@@ -27,8 +27,7 @@ def _fits(at: int, evidence: PartitionEvidence, epochs: LeaderEpochs, leaders: L
     """Return which sends the leader of an election may have appended."""
     elections, slack, sends = epochs.elections, liveness.slack, evidence.sends
     state, offset, sent, done = elections.states[at], sends.offset, sends.sent_ns, sends.done_ns
-    acks_nothing_ns = _acks_nothing_since(at, evidence, leaders) + slack
-    fits: Flags = ~((sends.acks == -1) & (sent > min(NEVER, acks_nothing_ns)))
+    fits: Flags = (sends.acks != -1) | (sent <= min(NEVER, _acks_nothing_since(at, evidence, leaders) + slack))
     if elections.of_epoch.get(state.leader_epoch) != at:
         return fits
     of = epochs.of[at]
@@ -58,12 +57,12 @@ def _acks_nothing_since(at: int, evidence: PartitionEvidence, leaders: Leaders) 
 
     A replica that led later, or joined the ISR of a later leader, no longer follows.
     """
-    own, gone_ns = evidence.states[at], dict[int, int]()
+    own, lowest = evidence.states[at], min(rules.min_isr or 0 for rules in evidence.rules)
+    following = {*own.replicas, own.leader}
     for later, state in enumerate(evidence.states[at + 1 :], at + 1):
         if state.leader_epoch > own.leader_epoch and state.leader >= 0:
-            led = {state.leader} if leaders.led.get(later) else set()
-            for broker in (leaders.joins(later) | led) - {own.leader}:
-                gone_ns.setdefault(broker, state.at_ns)
-    lowest = min(rules.min_isr or 0 for rules in evidence.rules)
-    times, may_be_gone = sorted(gone_ns.values()), len({*own.replicas, own.leader}) - lowest
-    return times[may_be_gone] if 0 <= may_be_gone < len(times) else NEVER
+            gone = leaders.joins(later) | ({state.leader} if leaders.led.get(later) else set())
+            following -= gone - {own.leader}
+            if len(following) < lowest:
+                return state.at_ns
+    return NEVER

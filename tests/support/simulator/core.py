@@ -12,7 +12,6 @@ from analysis.causes.evidence import (
     ClusterEvidence,
     DiskLoss,
     Down,
-    Hindrance,
     InForce,
     MeasuredEnds,
     PartitionEvidence,
@@ -51,12 +50,10 @@ def _cluster(history: TrueHistory) -> ClusterEvidence:
     return ClusterEvidence(
         broker_events=tuple(BrokerEvent(**row) for row in events) or None,
         downs=tuple(_downs(steps)),
-        hindrances=tuple(_hindrances(history, steps)),
         silences=tuple(_silences(steps)),
         steps_known=history.steps is not None,
         log_whole=not history.skipped and not history.is_torn,
         log_torn=history.is_torn or history.skipped > 0,
-        session_ns=history.script.setup.session_timeout * 1_000,
         slack_ns=SLACK_NS + max((last - first for first, last in history.unsure_ns), default=0),
     )
 
@@ -73,17 +70,6 @@ def _downs(steps: list[StepEntry]) -> Iterable[Down]:
             ended = times.ended or Span(first_ns=fired, last_ns=NEVER)
             proven = step.effect_ns is not None
             yield Down(broker=node, ended=ended, started_ns=NEVER if started is None else started, proven=proven)
-
-
-def _hindrances(history: TrueHistory, steps: list[StepEntry]) -> Iterable[Hindrance]:
-    for step in steps:
-        until = NEVER if step.healed_ns is None else step.healed_ns
-        if step.step in ("pause", "hold-request", "set-clock") and step.fired_ns is not None:
-            yield Hindrance(brokers=frozenset(step.nodes), from_ns=step.fired_ns, until_ns=until)
-        elif step.step == "partition" and step.sides is not None and step.fired_ns is not None:
-            ones, others = step.sides.nodes
-            brokers = frozenset({*ones, *others}) & frozenset(range(1, history.script.setup.nodes + 1))
-            yield Hindrance(brokers=brokers, from_ns=step.fired_ns, until_ns=until)
 
 
 def _silences(steps: list[StepEntry]) -> Iterable[Silence]:

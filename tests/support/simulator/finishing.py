@@ -81,7 +81,7 @@ def _lost(sim: Simulation, standing: set[int], finals: Mapping[int, int]) -> Ite
 def _vanished(sim: Simulation, standing: set[int], finals: Mapping[int, int]) -> Iterator[LostRecord]:
     """Yield some records that were read and are gone, although nobody got an ack for them."""
     acked = {send.value for send in sim.clients.sends if send.status == "acked"}
-    found: dict[tuple[int, int, int], tuple[Entry, int]] = {}
+    found: dict[tuple[int, int], tuple[Entry, int]] = {}
     entries = {
         (number, one.value, one.offset, one.epoch): one for number, some in sim.truth.entries.items() for one in some
     }
@@ -90,8 +90,8 @@ def _vanished(sim: Simulation, standing: set[int], finals: Mapping[int, int]) ->
         entry = entries[number, value, offset, epoch]
         is_gone = value not in acked and value not in standing and number in finals
         if is_gone and not sim.truth.stood_twice_at_its_offset(number, entry):
-            found.setdefault((number, value, offset), (entry, row["polled_ns"]))
-    for (number, _, _), (entry, read_at) in sorted(found.items())[:: max(1, len(found) // _VANISHED_MAX)]:
+            found.setdefault((number, value), (entry, row["polled_ns"]))
+    for (number, _), (entry, read_at) in sorted(found.items())[:: max(1, len(found) // _VANISHED_MAX)]:
         yield _gone(sim, Missing(number, entry, read=True), kind=VANISHED, done_ns=ns(read_at))
 
 

@@ -9,7 +9,6 @@ from analysis.causes.evidence import (
     AckedSends,
     ClusterEvidence,
     Down,
-    Hindrance,
     InForce,
     PartitionEvidence,
     ReadRows,
@@ -61,7 +60,6 @@ def cluster() -> ClusterEvidence:
             for broker, at_s in ((1, 21), (2, 44))
         ),
         silences=(Silence(from_ns=10 * SECOND, until_ns=60 * SECOND, links=frozenset({(1, 2), (1, 3)})),),
-        hindrances=(Hindrance(brokers=frozenset({1, 2, 3}), from_ns=10 * SECOND, until_ns=60 * SECOND),),
     )
 
 
