@@ -6,10 +6,14 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from analysis.report.model import ReportModel
+from analysis.report import words
+from analysis.report.model import STATES_MAX, ReportModel
 from analysis.report.pages import page_templates, script_hash
+from analysis.report.stories import STORIES_MAX
 from ebbtide.record.files import write_atomically
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.outages import age_text
+from ebbtide.scenario.facts import FACTS
 
 REPORT = "report.html"
 _D3 = (
@@ -41,6 +45,12 @@ def render(report: ReportModel) -> str:
         .get_template("report.html.j2")
         .render(
             report=report,
+            verdict=report.verdict,
+            words=words,
+            age_text=age_text,
+            facts=FACTS,
+            states_max=STATES_MAX,
+            stories_max=STORIES_MAX,
             style=page_style(),
             script=script,
             script_hash=script_hash(script),

@@ -14,50 +14,22 @@ from analysis.record.small_files import Missing
 from analysis.record.timeline import Timeline, TopicPartition
 from analysis.report import words
 from analysis.report.clock import clock_sentence
-from analysis.report.covered import CoverageRow, coverage_rows, facts_not_covered
 from analysis.report.drawing.layout import draw
 from analysis.report.drawing.model import DrawnPicture
 from analysis.report.election_words import blames_of, elections_by_offset, transition
-from analysis.report.group_commits import CommitRow, commit_rows, count_lost_commits
 from analysis.report.picture.building import partitions_by_blame, picture_of, read_source
 from analysis.report.protocol import as_one_line, outcome_basis, protocol_of
-from analysis.report.stories import STORIES_MAX, LossStory, stories_of
-from ebbtide.record.outages import age_text, leaderless_text, oldest_text, outage_text
+from analysis.report.stories import LossStory, stories_of
+from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
 from ebbtide.record.outcomes import loss_sentences, outcome_word
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import Loss, Regression, Verdict
-from ebbtide.rules.table import CLAUSES
+from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.steps.waiting import WaitStep
 from ebbtide.scenario.triggers import trigger_text
 
 PARTITIONS_MAX = 6
 STATES_MAX = 120
-
-
-class LossRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the loss table."""
-
-    partition: str
-    count: str
-    acks: str
-    committed: bool
-    offsets: str
-    cause: str
-    meaning: str
-    election: str
-    oldest: str
-
-
-class RegressionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One HW that went back, before and after."""
-
-    partition: str
-    before: str
-    after: str
-    leader_epoch: int
-    cause: str
-    election: str
 
 
 class StateRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,60 +75,25 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
     proof: str
 
 
-class PropertyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One clause: its text, its status, its meaning in this run, and the evidence.
-
-    The evidence is JSON lines.
-    """
-
-    name: str
-    kip: str
-    text: str
-    status: str
-    gloss: str
-    evidence: tuple[str, ...]
-
-
-class AnomalyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind on one partition, with examples as JSON lines."""
-
-    kind: str
-    partition: str
-    count: str
-    examples: tuple[str, ...]
-
-
 class ReportModel(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole report."""
+    """The whole report; the page formats what it shows of the verdict as the module words does."""
 
-    run_id: str
+    verdict: Verdict
     scenario: str
     kafka: str
     outcome: str
     lost: str | None
     headline: str
-    why: tuple[str, ...]
     figures: tuple[tuple[str, str], ...]
-    losses: tuple[LossRow, ...]
-    no_losses: str
-    regressions: tuple[RegressionRow, ...]
-    no_regressions: str
-    regressions_omitted: int
     timelines: tuple[PartitionTimeline, ...]
     timelines_omitted: int
     steps: tuple[StepRow, ...]
-    properties: tuple[PropertyRow, ...]
-    anomalies: tuple[AnomalyRow, ...]
-    coverage: tuple[CoverageRow, ...]
-    not_covered: tuple[str, ...]
     configuration: tuple[tuple[str, str], ...]
     commands: tuple[tuple[str, str], ...]
     because: str = ""
     title: str = ""
     drawn: DrawnPicture | None = None
     stories: tuple[LossStory, ...] = ()
-    stories_omitted: int = 0
-    commits: tuple[CommitRow, ...] = ()
 
 
 def build(
@@ -173,54 +110,22 @@ def build(
     chosen = partitions_by_blame(timeline, verdict)
     picture = picture_of(read_source(record, verdict))
     return ReportModel(
-        run_id=verdict.run_id,
+        verdict=verdict,
         scenario=manifest.scenario or "no scenario",
         kafka=words.target(record) or "unknown",
         outcome=outcome_word(verdict),
         lost=loss_sentences(verdict),
         headline=words.headline(verdict, words.target(record), sends=words.has_sends(record.folder, verdict)),
         because=outcome_basis(verdict, record.prediction),
-        why=tuple(verdict.why),
         figures=_figures(record, verdict),
-        losses=tuple(_loss(loss) for loss in verdict.losses),
-        no_losses=words.no_losses(verdict),
-        regressions=tuple(_regression(one) for one in verdict.regressions[:STATES_MAX]),
-        no_regressions="Not known."
-        if words.count_regressions(verdict) == words.UNKNOWN
-        else "None was seen to go back.",
-        regressions_omitted=max(0, len(verdict.regressions) - STATES_MAX),
         timelines=tuple(_timeline(timeline, key, verdict, start_ns) for key in chosen[:PARTITIONS_MAX]),
         timelines_omitted=max(0, len(chosen) - PARTITIONS_MAX),
         steps=tuple(_step(step, start_ns) for step in steps),
-        properties=tuple(
-            PropertyRow(
-                name=one.name,
-                kip=one.kip,
-                text=CLAUSES[one.name].text.replace("`", "") if one.name in CLAUSES else "",
-                status=one.status,
-                gloss=words.gloss(verdict, one),
-                evidence=tuple(words.json_line(row) for row in one.evidence),
-            )
-            for one in sorted(verdict.properties, key=lambda one: words.STATUS_ORDER.index(one.status))
-        ),
-        anomalies=tuple(
-            AnomalyRow(
-                kind=one.kind,
-                partition=f"{one.topic}-{one.partition}",
-                count=f"{one.count:,}",
-                examples=tuple(words.json_line(row) for row in one.examples),
-            )
-            for one in verdict.anomalies
-        ),
-        coverage=coverage_rows(verdict),
-        not_covered=facts_not_covered(verdict),
         configuration=_configuration(record),
         commands=words.commands(named or str(record)),
         title=scenario_title(record),
         drawn=draw(picture) if picture is not None else None,
         stories=stories_of(record, verdict, timeline, start_ns),
-        stories_omitted=max(0, len(verdict.losses) - STORIES_MAX),
-        commits=commit_rows(verdict),
     )
 
 
@@ -240,7 +145,7 @@ def _figures(record: Record, verdict: Verdict) -> tuple[tuple[str, str], ...]:
         ("lost, committed", words.count_lost_text(verdict, committed=True)),
         ("lost, not committed", words.count_lost_text(verdict, committed=False)),
         ("acks=0, lost", words.count_lost_acks_0(verdict)),
-        ("commits of groups, lost", count_lost_commits(verdict)),
+        ("commits of groups, lost", words.count_lost_commits(verdict)),
         ("oldest lost", oldest_text(verdict)),
         ("answers with a lower HW", words.count_regressions(verdict)),
         ("without leader, longest", leaderless_text(verdict)),
@@ -249,31 +154,6 @@ def _figures(record: Record, verdict: Verdict) -> tuple[tuple[str, str], ...]:
         ("protocol", as_one_line(protocol_of(record, verdict))),
     )
     return tuple((name, value) for name, value in found if value != "-")
-
-
-def _loss(loss: Loss) -> LossRow:
-    return LossRow(
-        partition=f"{loss.topic}-{loss.partition}",
-        count=f"{loss.count:,}",
-        acks=words.acks(loss.acks),
-        committed=loss.committed,
-        offsets=f"{loss.first_offset:,} to {loss.last_offset:,}",
-        cause=loss.cause,
-        meaning=words.MEANING[loss.cause],
-        election=words.election(loss.election),
-        oldest=age_text(loss),
-    )
-
-
-def _regression(one: Regression) -> RegressionRow:
-    return RegressionRow(
-        partition=f"{one.topic}-{one.partition}",
-        before=f"{one.from_:,}",
-        after=f"{one.to:,}",
-        leader_epoch=one.leader_epoch,
-        cause=one.cause,
-        election=words.election(one.election),
-    )
 
 
 def _first_ns(timeline: Timeline) -> int | None:

@@ -6,6 +6,7 @@ from base64 import b64encode
 from functools import cache
 from hashlib import sha256
 
+import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from ebbtide.shown_text import escape_controls
@@ -17,7 +18,7 @@ def page_templates(package: str) -> Environment:
 
     Every value is escaped, also control characters: names come from scenario files and from Kafka.
     """
-    return Environment(
+    pages = Environment(
         loader=ChoiceLoader([PackageLoader(one) for one in dict.fromkeys((package, "analysis.report"))]),
         autoescape=True,
         finalize=_without_controls,
@@ -25,6 +26,9 @@ def page_templates(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    pages.filters["number"] = "{:,}".format
+    pages.filters["json_line"] = lambda value: msgspec.json.encode(value).decode()
+    return pages
 
 
 def _without_controls(value: object) -> object:

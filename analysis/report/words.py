@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
-
 from analysis.record.record import Record
 from analysis.record.small_files import Missing
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
@@ -24,13 +22,24 @@ from ebbtide.record.verdict import (
     counts_by_kind,
 )
 from ebbtide.releases.known_releases import shown_release
-from ebbtide.rules.table import ANOMALIES, CLAUSES, COMMITS_KEPT, HW_REGRESSION, NO_COMMITTED_LOSS, NO_HW_REGRESSION
+from ebbtide.rules.table import (
+    ANOMALIES,
+    CLAUSES,
+    COMMIT_BACK,
+    COMMIT_LOST,
+    COMMITS_KEPT,
+    HW_REGRESSION,
+    NO_COMMITTED_LOSS,
+    NO_HW_REGRESSION,
+)
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.network import IsolateStep, PartitionStep
 from ebbtide.scenario.steps.proof import Link, LinkProof, MeasuredLog, StepProof
 from ebbtide.scenario.steps.waiting import WaitStep
 
-STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
+_STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
+COMMIT_FATES = {COMMIT_LOST: "not given back", COMMIT_BACK: "served, and served no more"}
+"""What became of the commits of each kind."""
 
 MEANING: dict[Cause, str] = {
     "unclean-recovery": "allowed: an unclean recovery, which Ebbtide carried out, chose a replica without it (KIP-966)",
@@ -208,6 +217,11 @@ def gloss(verdict: Verdict, clause: PropertyResult) -> str:
     return CLAUSES[clause.name].allowed if seen and clause.status == "holds" else ""
 
 
+def no_regressions(verdict: Verdict) -> str:
+    """Return the text that replaces an empty table of HWs that went back."""
+    return "Not known." if count_regressions(verdict) == UNKNOWN else "None was seen to go back."
+
+
 def count_regressions(verdict: Verdict) -> str:
     """Return how many answers had a lower HW than one before.
 
@@ -216,6 +230,25 @@ def count_regressions(verdict: Verdict) -> str:
     count = sum(one.count for one in verdict.anomalies if one.kind == HW_REGRESSION)
     is_open = not verdict.properties or is_undecided(verdict, NO_HW_REGRESSION)
     return UNKNOWN if is_open and not count else f"{count:,}"
+
+
+def count_lost_commits(verdict: Verdict) -> str:
+    """Return how many acked commits were lost; `-` where the record has none, `?` where that is not known."""
+    status = next((one.status for one in verdict.properties if one.name == COMMITS_KEPT), None)
+    if status is None:
+        return "-"
+    lost = counts_by_kind(verdict.anomalies).get(COMMIT_LOST, 0)
+    return UNKNOWN if status == "unknown" and not lost else f"{lost:,}"
+
+
+def by_status(verdict: Verdict) -> list[PropertyResult]:
+    """Return the results of the clauses, the worst first."""
+    return sorted(verdict.properties, key=lambda one: _STATUS_ORDER.index(one.status))
+
+
+def clause_text(clause: PropertyResult) -> str:
+    """Return what a clause says; empty for a clause of another version."""
+    return CLAUSES[clause.name].text.replace("`", "") if clause.name in CLAUSES else ""
 
 
 def is_undecided(verdict: Verdict, clause: str) -> bool:
@@ -281,11 +314,6 @@ def longest_phases(manifest: Manifest) -> str:
 
 def _phases(timings_s: Mapping[str, float]) -> str:
     return ", ".join(f"{phase} {took_s:.1f} s" for phase, took_s in timings_s.items()) or "-"
-
-
-def json_line(value: object) -> str:
-    """Return a piece of evidence as one line of JSON."""
-    return msgspec.json.encode(value).decode()
 
 
 def without_brackets(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -10,10 +11,9 @@ from records import RecordBuilder, as_record
 
 from analysis.explain.life import explain
 from analysis.explain.subject import subject_of_value
-from analysis.report.group_commits import commit_rows, count_lost_commits
 from analysis.report.html import render
 from analysis.report.model import build
-from analysis.report.words import headline
+from analysis.report.words import count_lost_commits, headline
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import (
@@ -85,9 +85,10 @@ def test_the_figure_says_when_it_is_not_known(verdict: Verdict, shown: str) -> N
     assert count_lost_commits(verdict) == shown
 
 
-def test_a_row_says_what_was_served_instead() -> None:
-    (row,) = commit_rows(_verdict())
-    assert (row.group, row.partition, row.offset, row.served) == ("g", "t-0", "20", "10")
+def test_a_row_says_what_was_served_instead(tmp_path: Path) -> None:
+    page = render(build(as_record(tmp_path, Manifest(run_id="run")), _verdict()))
+    row = page[page.index('<tr><td class="m">g</td>') :].partition("</tr>")[0]
+    assert re.findall(r">([^<\s]+)</td>", row)[:5] == ["g", "t-0", "1", "20", "10"]
 
 
 @pytest.mark.parametrize(("offset", "told"), [(9, False), (10, True), (19, True), (20, False)])
