@@ -27,7 +27,7 @@ def test_the_page_says_what_each_fact_that_came_about_counts(tmp_path: Path) -> 
     page = render(build(as_record(story.record, story.manifest), verdict))
     counted = {name for name, count in verdict.coverage.items() if count}
     assert "elections" in counted
-    assert set(re.findall(r'<tr><td>([^<]+)</td><td class="n">\d+</td><td class="wide">', page)) == counted
+    assert set(re.findall(r'<tr><td>([^<]+)</td><td class="n">[\d,]+</td><td class="wide">', page)) == counted
     assert all(FACTS[name].counts in page for name in counted if name in FACTS)
     assert '<tr><td>of-another-version</td><td class="n">3</td><td class="wide"></td></tr>' in page
     absent = [name for name, count in verdict.coverage.items() if not count]
