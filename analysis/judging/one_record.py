@@ -23,8 +23,7 @@ from analysis.judge.causes.blame import (
     reasons_of,
     regressions_of,
 )
-from analysis.judge.coverage.client_facts import client_facts
-from analysis.judge.coverage.counting import coverage
+from analysis.judge.coverage.registry import coverage
 from analysis.judge.foreign import without_accusations, without_unproven_violations
 from analysis.judge.history.attributed import AnyAnomaly
 from analysis.judge.outcome.deciding import decide, unproven_reasons
@@ -226,8 +225,6 @@ def _facts(judged: Judged, checked: Sequence[CheckedClause], kinds: Mapping[str,
     facts = coverage(judged.record)
     if TRANSITIONS not in threw:
         facts |= seen_actions(judged.trace)
-    facts |= client_facts(judged.record)
-    facts["copies-sent"] = sum(judged.copies_sent.values())
     known = [kind for kind in ANOMALIES if kind.name not in judged.unknown]
     facts |= {kind.fact.name: kinds.get(kind.name, 0) for kind in known if kind.fact}
     if API_AGREES not in threw and (compared := judged.answers) is not None:

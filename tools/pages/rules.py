@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from analysis.judge.coverage.declared import declared_facts
+from analysis.judge.coverage.registry import declared_facts
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES

@@ -73,7 +73,7 @@ FACTS = (
 )
 
 
-def client_facts(record: Record) -> Counter[str]:
+def count(record: Record) -> Counter[str]:
     """Count the facts; facts that need a missing table are left out."""
     facts: Counter[str] = Counter()
     stretches = record.seen(StretchesSeen)

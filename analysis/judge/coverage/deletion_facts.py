@@ -26,6 +26,12 @@ FACTS = (
 )
 
 
+def count(record: Record) -> Mapping[str, int]:
+    """Count the facts."""
+    steps = record.split_steps
+    return {**deletion_facts(record, steps), "expired-records": count_expired_records(record, steps)}
+
+
 def deletion_facts(record: Record, steps: Sequence[StepEntry] | None) -> Mapping[str, int]:
     """Count deleted offsets, and those of them that the final log has again.
 

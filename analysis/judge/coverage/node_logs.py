@@ -101,6 +101,14 @@ _LOADED = re.compile(rb"^(\S+) .*LogManager.* since (no )?clean shutdown file wa
 """`LogManager.loadLogs`, once a log directory with logs in it (3.4.1, 3.9.1, 4.3.1)."""
 
 
+def count(record: Record) -> Counter[str]:
+    """Count the facts."""
+    facts, steps = rejection_facts(record, record.manifest.topology.controllers), record.split_steps
+    if steps is not None and "brokers" not in record.timeline.missing:
+        facts.update(clean_stop_facts(record, steps))
+    return facts
+
+
 def rejection_facts(record: Record, controllers: Sequence[int]) -> Counter[str]:
     """Count the rejected AlterPartition requests, by reason; empty unless every log is whole.
 

@@ -1,8 +1,6 @@
-"""Counts the states of the metadata timeline that known bugs are about.
+"""Counts the states of the metadata timeline: elections, ISR and ELR, and what known bugs are about.
 
-Elections are counted elsewhere (`counting`). Each fact counts cases, so that a prediction can ask
-for some, or for none. `rare_facts` are states that few schedules reach: they guide random
-schedules.
+Each fact counts cases, so that a prediction can ask for some, or for none.
 """
 
 from __future__ import annotations
@@ -11,14 +9,37 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from analysis.judge.history.returns import unclean_registrations
 from analysis.record.record import Record
 from analysis.record.timeline import Timeline
 from ebbtide.coverage_fact import Fact
 from ebbtide.record.rows import PartitionState
-from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.table import HEALED_BY
 
 FACTS = (
+    Fact(
+        "log",
+        "elections",
+        "elections by which a partition got another leader, or a leader again",
+        "KIP-966, Leader election",
+    ),
+    Fact("log", "elections-from-elr", "such elections of an ELR member", "KIP-966, Leader election"),
+    Fact(
+        "log", "elections-of-last-known-leader", "such elections of the last known leader", "KIP-966, Leader election 4"
+    ),
+    Fact("log", "unclean-elections", "such elections of anyone else outside ISR and ELR", "KIP-704, KRaft Controller"),
+    Fact("log", "leaderless", "times that a partition lost its leader and got no other", "KIP-966, Leader election 3"),
+    Fact("log", "isr-below-min", "times that an ISR fell below min ISR", "KIP-966, HW 1"),
+    Fact("log", "isr-empty", "times that an ISR became empty", "KIP-966, ISR invariants 1"),
+    Fact("log", "elr-non-empty", "times that an empty ELR got members", "KIP-966, ELR update 2"),
+    Fact("log", "recovering", "times that a partition became RECOVERING", "KIP-704, KRaft Controller"),
+    Fact("log", "brokers-fenced", "records that fence a broker", "KIP-966, Controller behaviors 2"),
+    Fact(
+        "log",
+        "unclean-registrations",
+        "registrations after a proven kill or power loss",
+        "KIP-966, Controller behaviors 4",
+    ),
     Fact(
         "log",
         "elections-of-a-fenced-broker",
@@ -93,29 +114,37 @@ FACTS = (
     ),
 )
 
-_COUNTED = (
-    "controller-failovers",
-    "elections-of-a-fenced-broker",
-    "elections-while-recovering",
-    "isr-left-again",
-    "isr-shrinks",
-    "leader-epoch-raised-by-an-isr-shrink",
-    "leaderless-with-a-live-replica",
-    "reassignments-cancelled-below-min-isr",
-    "reassignments-completed",
-    "reassignments-completed-below-min-isr",
-    "reassignments-completed-without-a-replica",
-    "reassignments-held-back",
+_ROADS = {
+    "elr": "elections-from-elr",
+    "last-known-leader": "elections-of-last-known-leader",
+    "unclean": "unclean-elections",
+}
+_OF_BROKERS = frozenset(
+    {"brokers-fenced", "elections-of-a-fenced-broker", "leaderless-with-a-live-replica", "unclean-registrations"}
 )
+"""Facts that need the registrations of brokers; unknown without them."""
 
 
-def partition_facts(record: Record) -> Counter[str]:
-    """Count the facts of `_COUNTED`; a fact that never occurred counts 0."""
-    facts: Counter[str] = Counter(dict.fromkeys(_COUNTED, 0))
-    timeline = record.timeline
+def count(record: Record) -> dict[str, int]:
+    """Count the facts; those that need a missing table are left out."""
+    facts: Counter[str] = Counter({fact.name: 0 for fact in FACTS})
+    timeline, rules, steps = record.timeline, record.protocol, record.split_steps or ()
+    moved = [one for one in record.elections if one.changes_leader]
+    facts["elections"] = len(moved)
+    for road, fact in _ROADS.items():
+        facts[fact] = sum(one.road == road for one in moved)
+    facts["unclean-registrations"] = sum(1 for _ in unclean_registrations(steps, timeline.brokers))
+    facts["brokers-fenced"] = sum(event.event == "fenced" for event in timeline.brokers)
     facts["controller-failovers"] = _count_failovers(timeline)
     facts["leaderless-with-a-live-replica"] = sum(1 for _ in _leaderless_with_a_live_replica(timeline))
     for before, after in timeline.pairs():
+        facts["leaderless"] += after.leader < 0 <= before.leader
+        facts["isr-empty"] += bool(before.isr) and not after.isr
+        facts["elr-non-empty"] += bool(after.elr) and not before.elr
+        facts["elr-of-two"] += len(after.elr) >= 2 > len(before.elr)
+        facts["recovering"] += after.recovering and not before.recovering
+        min_isr = rules.leader_min_isr(after, after.metadata_offset)
+        facts["isr-below-min"] += min_isr is not None and len(after.isr) < min_isr <= len(before.isr)
         same_replicas = set(after.replicas) == set(before.replicas)
         shrunk = same_replicas and set(after.isr) < set(before.isr)
         facts["isr-shrinks"] += shrunk
@@ -130,7 +159,11 @@ def partition_facts(record: Record) -> Counter[str]:
             _count_ended_reassignment(record, before, after, facts)
     facts["isr-left-again"] = sum(_count_isr_rejoins_left(states) for states in timeline.partitions.values())
     facts["reassignments-held-back"] = sum(1 for _ in _held_back_reassignments(timeline))
-    return facts
+    spans = list(_recovering_spans(timeline))
+    faults = [step.effect_ns for step in steps if step.step in HEALED_BY and step.effect_ns is not None]
+    facts["faults-while-recovering"] = sum(any(start <= at < end for start, end in spans) for at in faults)
+    unknown = _OF_BROKERS if "brokers" in timeline.missing else frozenset[str]()
+    return {name: number for name, number in facts.items() if name not in unknown}
 
 
 def _count_ended_reassignment(
@@ -209,19 +242,6 @@ def _newest_event(timeline: Timeline, broker: int, metadata_offset: int) -> str 
 def _count_failovers(timeline: Timeline) -> int:
     """Count the controllers that wrote a partition state after another one had."""
     return max(len({state.metadata_epoch for states in timeline.partitions.values() for state in states}) - 1, 0)
-
-
-def rare_facts(record: Record, steps: Sequence[StepEntry] | None) -> Iterator[tuple[str, int]]:
-    """Yield the facts that few schedules reach, each with its count.
-
-    - `elr-of-two`: the ELR grew to two members or more.
-    - `faults-while-recovering`: faults that hit a RECOVERING partition.
-    """
-    pairs = record.timeline.pairs()
-    yield "elr-of-two", sum(len(after.elr) >= 2 > len(before.elr) for before, after in pairs)
-    spans = list(_recovering_spans(record.timeline))
-    faults = [step.effect_ns for step in steps or () if step.step in HEALED_BY and step.effect_ns is not None]
-    yield "faults-while-recovering", sum(any(start <= at < end for start, end in spans) for at in faults)
 
 
 def _recovering_spans(timeline: Timeline) -> Iterator[tuple[int, float]]:

@@ -44,6 +44,11 @@ _MADE = re.compile(
 """`ReplicaManager.getOrCreatePartition` (3.9.1, 4.0.0, 4.3.1)."""
 
 
+def count(record: Record) -> Mapping[str, int]:
+    """Count the facts."""
+    return topic_facts(record, record.split_steps)
+
+
 def topic_facts(record: Record, steps: Sequence[StepEntry] | None) -> Mapping[str, int]:
     """Count recreated topics, and records of a deleted topic that the final read returned from the new one.
 

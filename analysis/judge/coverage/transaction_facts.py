@@ -46,6 +46,11 @@ SAME = "markers-with-the-same-epoch"
 _Place = tuple[str, int]
 
 
+def count(record: Record) -> Mapping[str, int]:
+    """Count the facts."""
+    return record.seen(MarkerEpochs)
+
+
 class _LastRecord(NamedTuple):
     """The last record of a committed transaction in one partition."""
 

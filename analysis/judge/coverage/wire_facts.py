@@ -64,7 +64,7 @@ class _WireEvent(msgspec.Struct, frozen=True):
         return self.node, self.rule, self.connection, self.correlation
 
 
-def wire_facts(record: Record) -> Counter[str]:
+def count(record: Record) -> Counter[str]:
     """Count the facts; facts that need missing or damaged parts of the record are left out.
 
     Without the topics' ids, an answer's topic is known only where a single topic has its partition.

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow.compute as pc
 
-from analysis.judge.history.sent import AckedCounts, CountAckedSends
+from analysis.judge.history.sent import AckedCounts, CountAckedSends, CountCopies
 from analysis.record.record import Record
 from ebbtide.coverage_fact import Fact
 from ebbtide.record.clients import ClientEvent
@@ -72,12 +72,12 @@ _OF_EVENTS = (
 )
 
 
-def workload_facts(record: Record) -> Counter[str]:
+def count(record: Record) -> Counter[str]:
     """Count the facts; facts that need missing parts of the record are left out.
 
     Raises `UsageError` when a file of the record is damaged.
     """
-    facts: Counter[str] = Counter()
+    facts: Counter[str] = Counter({"copies-sent": sum(record.seen(CountCopies).values())})
     events = record.client_events
     if events is not None:
         facts.update(dict.fromkeys(_OF_EVENTS, 0))

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from records import as_record
 
-from analysis.judge.coverage.workload_facts import workload_facts
+from analysis.judge.coverage.workload_facts import count
 from ebbtide.errors import UsageError
 from ebbtide.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
 from ebbtide.record.folder import RecordFolder
@@ -47,7 +47,7 @@ def _record(folder: Path, sends: list[dict[str, Any]], lost: list[int] | None = 
 
 
 def test_a_record_that_knows_of_no_clients_events_leaves_their_facts_out(tmp_path: Path) -> None:
-    assert "offsets-reset" not in workload_facts(as_record(tmp_path))
+    assert "offsets-reset" not in count(as_record(tmp_path))
     assert read_client_events(RecordFolder(tmp_path)) is None
 
 
@@ -56,13 +56,13 @@ def test_records_acked_to_other_client_libraries_are_counted_by_library(tmp_path
     write_manifest(RecordFolder(tmp_path), Manifest(run_id="r", producers=setups))
     sends = [_send(1, producer=1), _send(2, producer=2), _send(3, producer=2), _send(4, producer=1, status="unknown")]
     pq.write_table(pa.Table.from_pylist(sends, schema=SENDS), tmp_path / "sends.parquet")
-    facts = workload_facts(as_record(tmp_path))
+    facts = count(as_record(tmp_path))
     assert (facts["acked-by-java"], facts["acked-by-librdkafka"]) == (1, 2)
 
 
 def test_a_client_without_an_event_makes_the_facts_0(tmp_path: Path) -> None:
     write_client_events(RecordFolder(tmp_path), "consumer-1", [])
-    facts = workload_facts(as_record(tmp_path))
+    facts = count(as_record(tmp_path))
     assert facts["offsets-reset"] == facts["transactions-committed"] == 0
     assert "offsets-reset" in facts
 
@@ -88,7 +88,7 @@ def test_events_are_counted_by_what_they_are(tmp_path: Path) -> None:
             ClientEvent(event="no-offset", at_ns=3, to=0),
         ],
     )
-    facts = workload_facts(as_record(tmp_path))
+    facts = count(as_record(tmp_path))
     seen = {name: count for name, count in facts.items() if count}
     assert seen == {
         "transactions-committed": 1,
@@ -109,12 +109,12 @@ def test_a_members_own_joining_is_no_rebalance(tmp_path: Path) -> None:
     left = ClientEvent(event="revoked", at_ns=2)
     write_client_events(RecordFolder(tmp_path), "consumer-1", [left, joined, left, joined])
     write_client_events(RecordFolder(tmp_path), "consumer-2", [joined])
-    assert workload_facts(as_record(tmp_path))["group-rebalances"] == 1
+    assert count(as_record(tmp_path))["group-rebalances"] == 1
 
 
 def test_acked_records_are_counted_by_acks_and_plain_idempotence(tmp_path: Path) -> None:
     sends = [_send(1, acks=0), _send(2, acks=1), _send(3), _send(4, status="failed"), _send(5, producer=2)]
-    facts = workload_facts(as_record(_record(tmp_path, [*sends, _send(6, producer=3)])))
+    facts = count(as_record(_record(tmp_path, [*sends, _send(6, producer=3)])))
     words = ("acked-with-acks-0", "acked-with-acks-1", "acked-with-acks-all", "acked-idempotent")
     assert [facts[word] for word in words] == [1, 1, 3, 1]
 
@@ -133,7 +133,7 @@ def test_what_was_sent_with_acks_0_is_gone_if_the_final_read_does_not_have_it(tm
     sends = [*(_send(value, acks=0) for value in (1, 2, 3, 4)), _send(5), _send(6, acks=0, status="failed")]
     record = _record(tmp_path, sends)
     _final_read(record, [4, 1, 1, None, 70])
-    assert workload_facts(as_record(record))["acks-0-gone"] == 2
+    assert count(as_record(record))["acks-0-gone"] == 2
 
 
 @pytest.mark.parametrize("log_start", [None, 1])
@@ -143,13 +143,13 @@ def test_without_a_whole_final_read_it_is_not_known_what_is_gone_of_acks_0(
     record = _record(tmp_path, [_send(1, acks=0)])
     if log_start is not None:
         _final_read(record, [], log_start=log_start)
-    assert "acks-0-gone" not in workload_facts(as_record(record))
+    assert "acks-0-gone" not in count(as_record(record))
 
 
 def test_where_nothing_was_sent_with_acks_0_nothing_of_it_is_gone(tmp_path: Path) -> None:
     record = _record(tmp_path, [_send(1)])
     _final_read(record, [])
-    assert workload_facts(as_record(record))["acks-0-gone"] == 0
+    assert count(as_record(record))["acks-0-gone"] == 0
 
 
 def test_a_transaction_is_torn_when_some_of_its_acked_records_are_lost_and_others_are_not(tmp_path: Path) -> None:
@@ -157,12 +157,12 @@ def test_a_transaction_is_torn_when_some_of_its_acked_records_are_lost_and_other
     # Not acked, so it need not be lost for the loss to be whole.
     sends.append(_send(14, txn=1, txn_outcome="committed", status="unknown"))
     sends += [_send(40, txn=4, txn_outcome="aborted"), _send(41, txn=4, txn_outcome="aborted")]
-    facts = workload_facts(as_record(_record(tmp_path, sends, lost=[10, 11, 12, 21, 40])))
+    facts = count(as_record(_record(tmp_path, sends, lost=[10, 11, 12, 21, 40])))
     assert (facts["transactions-lost-whole"], facts["transactions-torn"]) == (1, 1)
 
 
 def test_what_is_lost_is_not_known_without_anomalies(tmp_path: Path) -> None:
-    assert "transactions-torn" not in workload_facts(as_record(_record(tmp_path, [_send(1)])))
+    assert "transactions-torn" not in count(as_record(_record(tmp_path, [_send(1)])))
 
 
 def test_damaged_events_are_refused_with_their_file(tmp_path: Path) -> None:

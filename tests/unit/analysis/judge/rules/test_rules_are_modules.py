@@ -14,7 +14,7 @@ import pytest
 from checkout import ROOT
 
 from analysis.judge import rules
-from analysis.judge.coverage.declared import declared_facts
+from analysis.judge.coverage.registry import declared_facts
 from analysis.judge.rules import registry
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.clause import Clause
