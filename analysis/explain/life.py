@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -14,7 +14,6 @@ from analysis.explain.replica_places import ReplicaPlace, replica_places
 from analysis.explain.subject import Subject, anomalies_of
 from analysis.explain.table_rows import find_rows
 from analysis.record.record import Record
-from analysis.record.small_files import Missing
 from analysis.report.words import target
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import read_judgement
@@ -74,10 +73,6 @@ def explain(record: Record, subject: Subject) -> Life:
         unknown=_unknown(manifest, record, places, [*fate.unknown, *undecided_elections(evident, subject, fate)]),
         others=subject.others,
     )
-
-
-def _controller_properties(record: Record) -> Mapping[str, str] | None:
-    return None if isinstance(record.scenario, Missing) else record.scenario.cluster.controller_properties
 
 
 def _unknown(manifest: Manifest, record: Record, places: Sequence[ReplicaPlace], more: Sequence[str]) -> list[str]:

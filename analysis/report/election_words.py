@@ -9,7 +9,8 @@ import msgspec
 from analysis.record.elections import ElectionEvent, Road, elections_of
 from analysis.record.timeline import Timeline, TopicPartition
 from ebbtide.record.rows import PartitionState
-from ebbtide.record.verdict import Cause, Loss, Regression, Verdict
+from ebbtide.record.verdict import Blamed, Cause, Loss, Verdict
+from ebbtide.rules.table import ANOMALIES
 
 ROAD_TEXT: Mapping[Road, str] = {
     "isr": "from the ISR",
@@ -33,29 +34,33 @@ class Blame(msgspec.Struct, frozen=True, kw_only=True):
     is_guilty: bool
 
 
-def is_broken_promise(loss: Loss) -> bool:
-    """Return whether the loss is of committed records, or of records that nothing explains."""
-    return loss.committed or loss.cause == "unexplained"
+def is_broken_promise(one: Loss | Blamed) -> bool:
+    """Return whether what was lost was committed, or nothing explains it."""
+    return one.committed or one.cause == "unexplained"
 
 
-def blamed_in(verdict: Verdict) -> list[Loss | Regression]:
-    """Return the losses and the HWs that went back."""
-    return [*verdict.losses, *verdict.regressions]
+def blamed_in(verdict: Verdict) -> list[Blamed]:
+    """Return what partitions lost by their own elections, and the HWs that went back."""
+    return [one for one in verdict.attributed if one.group is None and (one.committed or _is_loss(one))]
+
+
+def _is_loss(one: Blamed) -> bool:
+    return one.kind in ANOMALIES and ANOMALIES[one.kind].is_loss
 
 
 def blames_of(verdict: Verdict, key: TopicPartition) -> dict[int, Blame]:
     """Return what the elections of a partition lost, by metadata offset."""
     found: dict[int, Blame] = {}
     for one in blamed_in(verdict):
-        if (one.topic, one.partition) != key or one.election is None:
+        if (one.topic, one.partition) != key or one.election is None or one.cause is None:
             continue
         offset = one.election.metadata_offset
-        lost, is_guilty = (one.count, is_broken_promise(one)) if isinstance(one, Loss) else (0, True)
+        is_guilty = is_broken_promise(one)
         before = found.get(offset)
         first = before is None or (is_guilty and not before.is_guilty)
         found[offset] = Blame(
             cause=one.cause if before is None or first else before.cause,
-            lost=lost + (before.lost if before is not None else 0),
+            lost=(one.count if _is_loss(one) else 0) + (before.lost if before is not None else 0),
             is_guilty=is_guilty or (before is not None and before.is_guilty),
         )
     return found
