@@ -7,10 +7,10 @@ from itertools import zip_longest
 
 import msgspec
 
-from analysis.report.election_words import ROAD_TEXT
 from analysis.report.picture.model import ElectionMark, RunPicture
 from analysis.report.summary import JudgedRun, summary_lines
-from analysis.report.words import count_lost, offset_s
+from analysis.sentences.elections import ROAD_TEXT
+from analysis.sentences.words import count_lost, offset_s
 from ebbtide.plurals import plural
 from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.verdict import Verdict

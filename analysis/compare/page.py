@@ -28,7 +28,7 @@ from analysis.report.pages import page_templates, script_hash
 from analysis.report.picture.building import picture_of, read_source
 from analysis.report.picture.model import RunPicture, StepSpan
 from analysis.report.summary import JudgedRun, judged_run
-from analysis.report.words import has_sends, headline, release_text
+from analysis.sentences.words import has_sends, headline, release_text
 from ebbtide.errors import UsageError
 from ebbtide.named_files import write_named_file
 from ebbtide.record.folder import RecordFolder

@@ -12,8 +12,9 @@ from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow, find_rows
 from analysis.record.elections import elections_of
 from analysis.record.record import Record
-from analysis.report.election_words import transition
-from analysis.report.words import acks, cut_sides, members, nodes
+from analysis.sentences.elections import transition
+from analysis.sentences.steps import cut_sides
+from analysis.sentences.words import acks, members, nodes
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import STEPS, StepEntry
 from ebbtide.scenario.steps.waiting import WaitStep

@@ -14,7 +14,7 @@ from analysis.explain.replica_places import ReplicaPlace, replica_places
 from analysis.explain.subject import Subject, anomalies_of
 from analysis.explain.table_rows import find_rows
 from analysis.record.record import Record
-from analysis.report.words import target
+from analysis.sentences.words import target
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import read_judgement
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from analysis.explain.life import Life
 from analysis.report.pages import page_templates
-from analysis.report.words import offset_s
+from analysis.sentences.words import offset_s
 from ebbtide.named_files import write_named_file
 
 

@@ -17,8 +17,8 @@ from analysis.judge.history.evidence import Attribution
 from analysis.reconcile.model import LostRange
 from analysis.record.elections import ElectionEvent, elections_of
 from analysis.record.record import Record
-from analysis.report.election_words import transition
-from analysis.report.words import MEANING, acks
+from analysis.sentences.elections import transition
+from analysis.sentences.words import MEANING, acks
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outcomes import outcome_word

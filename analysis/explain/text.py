@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.explain.life import Life
-from analysis.report.words import offset_s
+from analysis.sentences.words import offset_s
 
 
 def render_text(life: Life) -> str:

@@ -6,10 +6,10 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from analysis.report import words
 from analysis.report.model import STATES_MAX, ReportModel
 from analysis.report.pages import page_templates, script_hash
 from analysis.report.stories import STORIES_MAX
+from analysis.sentences import words
 from ebbtide.record.files import write_atomically
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.outages import age_text

@@ -12,14 +12,14 @@ import msgspec
 from analysis.record.record import Record
 from analysis.record.small_files import Missing
 from analysis.record.timeline import Timeline, TopicPartition
-from analysis.report import words
-from analysis.report.clock import clock_sentence
 from analysis.report.drawing.layout import draw
 from analysis.report.drawing.model import DrawnPicture
-from analysis.report.election_words import blames_of, elections_by_offset, transition
 from analysis.report.picture.building import partitions_by_blame, picture_of, read_source
-from analysis.report.protocol import as_one_line, outcome_basis, protocol_of
 from analysis.report.stories import LossStory, stories_of
+from analysis.sentences import words
+from analysis.sentences.elections import blames_of, elections_by_offset, transition
+from analysis.sentences.protocol import as_one_line, outcome_basis, protocol_of
+from analysis.sentences.steps import proof
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
 from ebbtide.record.outcomes import loss_sentences, outcome_word
 from ebbtide.record.rows import PartitionState
@@ -208,7 +208,7 @@ def _step(step: StepEntry, start_ns: int | None) -> StepRow:
         healed=words.offset_s(step.healed_ns, start_ns) if step.healed_ns is not None else "-",
         proven=proven,
         effect=_effect(step, fired=fired, proven=proven),
-        proof=words.proof(step),
+        proof=proof(step),
     )
 
 
@@ -258,7 +258,7 @@ def _configuration(record: Record) -> tuple[tuple[str, str], ...]:
         ("drawn", words.without_brackets(manifest.draws) or "-"),
         ("clients", words.without_brackets(manifest.clients) or "-"),
         ("host", words.without_brackets(manifest.host) or "-"),
-        ("clock", clock_sentence(record)),
+        ("clock", words.clock_sentence(record)),
         ("started", when(manifest.start_ns)),
         ("ended", when(manifest.end_ns)),
         ("status", manifest.status + (f": {manifest.failure}" if manifest.failure else "")),

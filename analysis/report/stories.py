@@ -17,8 +17,8 @@ from analysis.record.elections import ElectionEvent
 from analysis.record.files import of_partition
 from analysis.record.record import Record
 from analysis.record.timeline import Timeline
-from analysis.report import words
-from analysis.report.election_words import ROAD_TEXT, elections_by_offset, is_broken_promise
+from analysis.sentences import words
+from analysis.sentences.elections import ROAD_TEXT, elections_by_offset, is_broken_promise
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.record.record import Record
-from analysis.report import words
-from analysis.report.election_words import is_broken_promise
-from analysis.report.protocol import as_one_line, protocol_of
+from analysis.sentences import words
+from analysis.sentences.elections import is_broken_promise
+from analysis.sentences.protocol import as_one_line, protocol_of
 from ebbtide.folding import column_widths, fold_words
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
@@ -37,7 +37,7 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     `sends`: how many records were sent, acked, failed and unknown, as they are shown. `target`: the
     release, and the feature levels that were asked for. `protocol`: what the specification says of
-    the run (`analysis.report.protocol`).
+    the run (`analysis.sentences.protocol`).
     """
 
     record: str

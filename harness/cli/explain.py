@@ -104,7 +104,7 @@ def _print_nothing(args: Args, nothing: UsageError) -> ExitCode:
 
 def _print_no_loss(args: Args, verdict: Verdict) -> ExitCode:
     """Say that no lost record is known, and whether that means that none is lost."""
-    from analysis.report.words import count_lost
+    from analysis.sentences.words import count_lost
 
     is_known = count_lost(verdict) is not None
     to = sys.stderr if args.json else sys.stdout

@@ -189,7 +189,7 @@ def _print(rows: list[RecordRow]) -> None:
 
 def judged_counts(record: RecordFolder, verdict: Verdict) -> tuple[int | None, int | None]:
     """Return how many records brokers acked and how many are lost; None where that is not known."""
-    from analysis.report.words import count_lost, has_sends
+    from analysis.sentences.words import count_lost, has_sends
     from ebbtide.record.verdict import count_acked_by_brokers
 
     acked = count_acked_by_brokers(verdict.counts, verdict.coverage) if has_sends(record, verdict) else None

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from analysis.judge.outcome.deciding import unproven_reasons
-from analysis.report.words import MEANING
+from analysis.sentences.words import MEANING
 from ebbtide.plurals import plural
 from ebbtide.record.outcomes import lost_counts
 from ebbtide.record.predictions import fitting_prediction

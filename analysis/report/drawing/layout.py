@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.report import words
 from analysis.report.drawing import packing, panels
 from analysis.report.drawing.covering import Piece, uncovered
 from analysis.report.drawing.model import (
@@ -20,8 +19,9 @@ from analysis.report.drawing.model import (
 from analysis.report.drawing.readings import readings_of
 from analysis.report.drawing.scale import TimeScale
 from analysis.report.drawing.tips import tip
-from analysis.report.election_words import ROAD_TEXT, Blame
 from analysis.report.picture.model import ElectionMark, NodeLane, PartitionPicture, RunPicture, StateSpan, StepSpan
+from analysis.sentences import words
+from analysis.sentences.elections import ROAD_TEXT, Blame
 from ebbtide.plurals import plural
 
 LEGEND: tuple[tuple[str, str, str], ...] = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from analysis.report import words
 from analysis.report.drawing.model import DrawnLabel, DrawnMark, DrawnPanel, DrawnPath, DrawnSpan
 from analysis.report.drawing.scale import WIDE, TimeScale, ValueScale
 from analysis.report.drawing.tips import tip
 from analysis.report.picture.model import BIN_NS, OffsetPoint, PartitionPicture, RecordCounts
+from analysis.sentences import words
 
 OFFSETS_PX = 150
 RATES_PX = 74

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.report import words
 from analysis.report.drawing.scale import TimeScale
 from analysis.report.picture.model import Details
+from analysis.sentences import words
 
 
 def tip(text: str, scale: TimeScale, begin_ns: int, end_ns: int | None, details: Details) -> str:

@@ -13,12 +13,12 @@ import msgspec
 
 from analysis.record.record import Record
 from analysis.record.timeline import Timeline, TopicPartition
-from analysis.report import words
-from analysis.report.election_words import blamed_in, blames_of, elections_by_offset
 from analysis.report.picture import partitions
 from analysis.report.picture.model import PartitionPicture, RunPicture, StepSpan
 from analysis.report.picture.nodes import lanes_of, step_details
 from analysis.report.picture.series import ObservedSeries, counts_of, log_ends_of, read_series
+from analysis.sentences import words
+from analysis.sentences.elections import blamed_in, blames_of, elections_by_offset
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry, split_composed_steps
 from ebbtide.record.topic_lives import deletion_times

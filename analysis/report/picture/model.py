@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from analysis.record.elections import Road
-from analysis.report.election_words import Blame
+from analysis.sentences.elections import Blame
 from ebbtide.record.verdict import Cause
 
 BIN_NS = 100_000_000

@@ -10,8 +10,9 @@ import msgspec
 
 from analysis.judge.history.returns import unclean_registrations
 from analysis.record.timeline import Timeline
-from analysis.report import words
 from analysis.report.picture.model import Details, EventMark, NodeLane, NodeState, StateSpan
+from analysis.sentences import words
+from analysis.sentences.steps import proof
 from ebbtide.record.manifest import Topology
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
@@ -66,7 +67,7 @@ def step_details(step: StepEntry, zero_ns: int) -> Details:
         ("fired", words.offset_s(step.fired_ns, zero_ns)),
         ("took effect", words.offset_s(step.effect_ns, zero_ns) if step.effect_ns is not None else ""),
         ("healed", words.offset_s(step.healed_ns, zero_ns) if step.healed_ns is not None else ""),
-        ("proof", words.proof(step)),
+        ("proof", proof(step)),
     )
     return tuple((name, value) for name, value in rows if value and value != "-")
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from analysis.record.elections import ElectionEvent
 from analysis.record.timeline import TopicPartition
-from analysis.report import words
-from analysis.report.election_words import ROAD_TEXT, Blame, transition
 from analysis.report.picture.model import (
     Details,
     ElectionMark,
@@ -16,6 +14,8 @@ from analysis.report.picture.model import (
     RoleState,
     StateSpan,
 )
+from analysis.sentences import words
+from analysis.sentences.elections import ROAD_TEXT, Blame, transition
 from ebbtide.plurals import plural
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Verdict

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from records import as_record
 
-from analysis.report.clock import clock_sentence
+from analysis.sentences.words import clock_sentence
 from ebbtide.record.clock import ClockReading
 from ebbtide.record.files import CLOCK_FILE
 

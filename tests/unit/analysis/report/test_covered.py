@@ -13,7 +13,7 @@ from records import as_record
 
 from analysis.report.html import render
 from analysis.report.model import build
-from analysis.report.words import clause_text
+from analysis.sentences.words import clause_text
 from ebbtide.record.verdict import PropertyResult, Verdict
 from ebbtide.rules.table import CLAUSES
 from ebbtide.scenario.facts import FACTS

@@ -13,12 +13,12 @@ from checkout import DATA
 from judge_records import Story, by_name, last_replica_standing
 from records import as_record
 
-from analysis.report import words
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
-from analysis.report.protocol import as_one_line, protocol_row
 from analysis.report.summary import judged_run, summary_lines, summary_text
-from analysis.report.words import count_lost_acks_0, headline
+from analysis.sentences import words
+from analysis.sentences.protocol import as_one_line, protocol_row
+from analysis.sentences.words import count_lost_acks_0, headline
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import CHECKER_FAILED, needed_unknown_clauses

@@ -13,7 +13,7 @@ from analysis.explain.life import explain
 from analysis.explain.subject import subject_of_value
 from analysis.report.html import render
 from analysis.report.model import build
-from analysis.report.words import count_lost_commits, headline
+from analysis.sentences.words import count_lost_commits, headline
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import (

@@ -10,9 +10,9 @@ from judge_records import Story, last_replica_standing
 from records import as_record
 from rich.text import Text
 
-from analysis.report.protocol import outcome_basis
 from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_tables
-from analysis.report.words import headline
+from analysis.sentences.protocol import outcome_basis
+from analysis.sentences.words import headline
 from ebbtide.record.verdict import Counts, Outcome, Verdict
 from ebbtide.scenario.model import PROTOCOL_ALONE, Prediction
 

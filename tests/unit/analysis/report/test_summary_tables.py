@@ -9,8 +9,8 @@ import pytest
 from judge_records import last_replica_standing
 from records import as_record
 
-from analysis.report.protocol import protocol_row
 from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_tables, summary_text
+from analysis.sentences.protocol import protocol_row
 from ebbtide.record.verdict import PropertyResult, PropertyStatus
 from ebbtide.rules.table import NO_COMMITTED_LOSS
 

@@ -13,7 +13,7 @@ from records import as_record
 
 from analysis.judge.outcome.deciding import unproven_reasons
 from analysis.report.model import build
-from analysis.report.words import no_losses
+from analysis.sentences.words import no_losses
 from ebbtide.errors import UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import failure_keys

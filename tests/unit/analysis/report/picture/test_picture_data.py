@@ -13,12 +13,12 @@ from records import RecordBuilder, as_record
 
 from analysis.record.timeline import load_timeline
 from analysis.report.drawing.layout import draw
-from analysis.report.election_words import Blame
 from analysis.report.model import build
 from analysis.report.picture.building import picture_of, read_source, step_spans
 from analysis.report.picture.model import BIN_NS, NodeLane, PartitionPicture, RunPicture, StateSpan
 from analysis.report.picture.partitions import role_of
 from analysis.report.picture.series import counts_of, log_ends_of, read_series
+from analysis.sentences.elections import Blame
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Topology, read_manifest
 from ebbtide.record.rows import PartitionState
