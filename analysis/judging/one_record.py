@@ -17,16 +17,14 @@ from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
 from analysis.judge.causes.blame import (
     attributed,
     commit_losses_of,
-    drop_causes_where_gaps,
     listed,
     losses_of,
-    reasons_of,
     regressions_of,
 )
 from analysis.judge.coverage.registry import coverage
-from analysis.judge.foreign import without_accusations, without_unproven_violations
+from analysis.judge.doubts import without_doubtful_causes, without_doubtful_findings
 from analysis.judge.history.attributed import AnyAnomaly
-from analysis.judge.outcome.deciding import decide, unproven_reasons
+from analysis.judge.outcome.deciding import decide
 from analysis.judge.outcome.prediction import (
     ObservedRun,
     as_unproven,
@@ -34,13 +32,13 @@ from analysis.judge.outcome.prediction import (
     observed_sentence,
     prediction_reasons,
 )
+from analysis.judge.outcome.reasons import reasons_of, unproven_reasons
 from analysis.judge.outcome.unavailable import time_without_service
 from analysis.judge.rules.clause import CheckedClause, check_all
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.own import own_rules_in_use
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from analysis.judge.trace.of_run import seen_actions
-from analysis.judge.unsure_times import without_unsure_causes, without_unsure_findings
 from analysis.judging.scans import SCANS
 from analysis.reconcile.model import LostCommits, LostRange, VanishedRange
 from analysis.record.nothing_sent import ended_before_sending
@@ -154,8 +152,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
     manifest = record.manifest
     read, scenario = record.scenario, record.readable_scenario
     judged, own = judged_record(record, reconciliation), own_rules_in_use()
-    checked = without_unproven_violations(check_all(judged, [*CLAUSES, *(one.clause for one in own)]), manifest)
-    checked = without_unsure_findings(checked, record.clock_doubt)
+    checked = without_doubtful_findings(check_all(judged, [*CLAUSES, *(one.clause for one in own)]), record)
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(judged, checked, kinds)
     unavailable = time_without_service(record)
@@ -210,9 +207,8 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
 def judged_record(record: Record, found: Reconciliation) -> Judged:
     """Return what the clauses look at: each anomaly that may have a cause has one."""
     # A damaged table is an error of the record, and no clause may take it for one of its own.
-    timeline, clock = record.timeline, record.clock_doubt
-    blamed = without_unsure_causes(drop_causes_where_gaps(attributed(record, found), record.gaps), clock)
-    return Judged(record, found, without_accusations(blamed, record.manifest, timeline))
+    _ = record.timeline, record.clock_doubt
+    return Judged(record, found, without_doubtful_causes(attributed(record, found), record, record.gaps))
 
 
 def _facts(judged: Judged, checked: Sequence[CheckedClause], kinds: Mapping[str, int]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from analysis.judge.outcome.deciding import unproven_reasons
+from analysis.judge.outcome.reasons import unproven_reasons
 from analysis.sentences.words import MEANING
 from ebbtide.plurals import plural
 from ebbtide.record.outcomes import lost_counts

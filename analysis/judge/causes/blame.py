@@ -14,16 +14,11 @@ from analysis.judge.causes.lost_commits import attributed_commits
 from analysis.judge.causes.repeated_inputs import attributed_repeats
 from analysis.judge.causes.vanished import attribute_vanished
 from analysis.judge.history.attributed import (
-    A,
     AnyAnomaly,
     AttributedAnomaly,
     blamed_of,
     election_of,
-    elections_in_brackets,
-    group_alike,
-    places_of,
 )
-from analysis.judge.history.evidence import Attribution
 from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
 from analysis.reconcile.model import (
     HwRegression,
@@ -34,11 +29,7 @@ from analysis.reconcile.model import (
     WrongCopies,
 )
 from analysis.record.record import Record
-from analysis.record.whole import OF_LOSSES, Gap
 from ebbtide.record.verdict import Blamed, Cause, CommitLoss, Loss, RecordedElection, Regression
-from ebbtide.rules.table import ANOMALIES
-
-_TOLD_MAX = 20
 
 
 def attributed(record: Record, found: Reconciliation) -> list[AnyAnomaly]:
@@ -87,15 +78,6 @@ def attributed_losses(evident: EvidentRecord, lost: Iterable[LostRange]) -> list
                 )
             )
     return found
-
-
-def drop_causes_where_gaps(blamed: Sequence[A], gaps: Sequence[Gap]) -> list[A]:
-    """Remove the causes if a part of the record that may hold a cause has a gap."""
-    gap = next((one for one in gaps if one.part in OF_LOSSES), None)
-    if gap is None:
-        return list(blamed)
-    unknown = Attribution(cause=None, election=None, why=f"the record is not whole: {gap.why}")
-    return [msgspec.structs.replace(one, attribution=unknown) for one in blamed]
 
 
 def losses_of(blamed: Sequence[AnyAnomaly]) -> list[Loss]:
@@ -203,25 +185,3 @@ def _listed(one: AnyAnomaly) -> Blamed:
         election=election_of(one.attribution),
         why=one.attribution.why,
     )
-
-
-_TOLD_IN_ORDER = (LostRange, VanishedRange, HwRegression, LostCommits, WrongCopies)
-
-
-def reasons_of(blamed: Sequence[AnyAnomaly]) -> list[str]:
-    """Say each different cause in a sentence, kind by kind, with the partitions, the records and the elections.
-
-    Unexplained anomalies are left out: the reasons for the outcome already name them.
-    """
-    told: dict[str, list[AnyAnomaly]] = {}
-    for sort in _TOLD_IN_ORDER:
-        for one in blamed:
-            if isinstance(one.items, sort) and one.attribution.cause != "unexplained":
-                told.setdefault(one.items.kind, []).append(one)
-    sentences = []
-    for kind, of_kind in told.items():
-        for alike in group_alike(of_kind):
-            attribution, count = alike[0].attribution, sum(one.items.count for one in alike)
-            reason = f"{attribution.cause or 'cause not known'}: {attribution.why}{elections_in_brackets(alike)}"
-            sentences.append(f"{places_of(alike)}, {ANOMALIES[kind].count(count)}, {reason}")
-    return sentences[:_TOLD_MAX] + ([f"and {len(sentences) - _TOLD_MAX} more"] if len(sentences) > _TOLD_MAX else [])

@@ -12,68 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.judge.history.attributed import AnyAnomaly, blamed_of, elections_in_brackets, group_alike, places_of
+from analysis.judge.history.attributed import AnyAnomaly, blamed_of
 from analysis.judge.outcome.prediction import Comparison
+from analysis.judge.outcome.reasons import first_case, unexplained_reasons, unknown_reasons
 from analysis.judge.rules.clause import CheckedClause
 from analysis.reconcile.model import HwRegression, ItemGroup, LostCommits, LostRange, VanishedRange
 from ebbtide.plurals import plural
-from ebbtide.record.manifest import Manifest, reason_of_message
 from ebbtide.record.properties import hw_fell_without_cause, is_needed
-from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import NOTHING_SENT, Outcome
 from ebbtide.rules.table import NO_HW_REGRESSION
-from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.steps.proof import StepProof
-from ebbtide.scenario.steps.table import CUT_KINDS
-from ebbtide.scenario.steps.waiting import WaitStep
 
-_SHOWN_MAX = 20
-_NAMES_BEFORE_REASON = 2
-"""Up to this many clauses are named before the reason why they are unknown."""
 _FATES: tuple[tuple[type[ItemGroup], str, str], ...] = (
     (VanishedRange, "read record", "vanished"),
     (HwRegression, "HW", "went back"),
     (LostCommits, "group commit", "lost"),
 )
-
-
-def unproven_reasons(
-    manifest: Manifest, scenario: Scenario | None, steps: Sequence[StepEntry] | None, gaps: Sequence[str] = ()
-) -> list[str]:
-    """Return why the schedule cannot be taken as carried out.
-
-    Each sentence makes the run inconclusive. That the run did not complete is the first, because the rest follows from
-    it. `gaps` say what the record lacks.
-    """
-    found = []
-    if manifest.status != "complete":
-        found.append(f"the run did not complete: {manifest.why_incomplete or manifest.status}")
-    found += gaps
-    if manifest.torn_journal_bytes:
-        torn = plural(manifest.torn_journal_bytes, "byte")
-        found.append(
-            f"{torn} at the ends of the clients' journals are not whole entries: the tables lack their contents"
-        )
-    planned = len(scenario.steps) if scenario is not None else 0
-    if steps is None:
-        if planned or scenario is None:
-            found.append("steps.jsonl is missing: which faults took effect is not known")
-        return found
-    for step in steps:
-        if step.optional:
-            continue
-        name = f"step {step.index} ({step.step}{_node_names(step)})"
-        # The failure of the run is its first reason already.
-        why = None if step.why == manifest.failure else step.why
-        reason = f": {reason_of_message(why)}" if why else ""
-        if step.fired_ns is None:
-            found.append(f"{name} never fired{reason}")
-        elif not step.is_a(WaitStep) and (step.effect_ns is None or step.figures(StepProof).probe == "failed"):
-            found.append(f"{name} has no proof that it took effect{reason}")
-    absent = planned - len({step.index for step in steps})
-    if absent > 0:
-        found.append(f"{absent} of the scenario's {planned} steps never fired: they are not in steps.jsonl")
-    return found
 
 
 def _needed_clauses(
@@ -106,15 +59,15 @@ def decide(
     `faulty`, and sent no record before. All the rest follows from that, and is summed up.
     """
     against = [
-        f"{one.found.kip} is violated: {one.found.name} ({_first_case(one)})"
+        f"{one.found.kip} is violated: {one.found.name} ({first_case(one)})"
         for one in checked
         if one.found.status == "violated" and not one.clause.allowed
     ]
     losses = blamed_of(blamed, LostRange)
-    against += _unexplained_reasons([one for one in losses if one.committed], "committed record", "lost")
-    against += _unexplained_reasons([one for one in losses if not one.committed], "record", "lost")
+    against += unexplained_reasons([one for one in losses if one.committed], "committed record", "lost")
+    against += unexplained_reasons([one for one in losses if not one.committed], "record", "lost")
     for sort, what, fate in _FATES:
-        against += _unexplained_reasons(blamed_of(blamed, sort), what, fate)
+        against += unexplained_reasons(blamed_of(blamed, sort), what, fate)
     if comparison is not None:
         against += comparison.broken
         if not faulty:
@@ -127,7 +80,7 @@ def decide(
         return "inconclusive", [*faulty[:1], f"{NOTHING_SENT}{clauses}"]
     open_ = [*faulty]
     needed = _needed_clauses(checked, comparison, blamed_of(blamed, HwRegression))
-    open_ += _unknown_reasons([one for one in needed if one.found.status == "unknown"])
+    open_ += unknown_reasons([one for one in needed if one.found.status == "unknown"])
     # For committed records their clause says it.
     unattributed = sum(one.items.count for one in losses if not one.committed and one.attribution.cause is None)
     if unattributed:
@@ -140,51 +93,3 @@ def decide(
     if open_ and no_final_read is not None:
         open_.insert(0, no_final_read)
     return ("inconclusive", open_) if open_ else ("as-predicted", [])
-
-
-def _unknown_reasons(checked: Sequence[CheckedClause]) -> list[str]:
-    """Group the undecided clauses by their reason, one sentence each.
-
-    The reason of many clauses comes first: nobody reads to the end of a long list of names.
-    """
-    by_reason: dict[str, list[str]] = {}
-    for one in checked:
-        by_reason.setdefault(one.why, []).append(f"{one.found.name} ({one.found.kip})")
-    return [_unknown_reason(why, names) for why, names in by_reason.items()]
-
-
-def _unknown_reason(why: str, names: Sequence[str]) -> str:
-    if why and len(names) > _NAMES_BEFORE_REASON:
-        return f"{why}; so {len(names)} clauses are unknown: {', '.join(names)}"
-    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} unknown" + (f": {why}" if why else "")
-
-
-def _unexplained_reasons(blamed: Sequence[AnyAnomaly], what: str, fate: str) -> list[str]:
-    found = group_alike(one for one in blamed if one.attribution.cause == "unexplained")
-    told = []
-    for alike in found[:_SHOWN_MAX]:
-        count = sum(one.items.count for one in alike)
-        many = "" if count == 1 or what == "HW" else "s"
-        told.append(
-            f"{count:,} {what}{many} of {places_of(alike)} {fate} against the protocol: "
-            f"{alike[0].attribution.why}{elections_in_brackets(alike)}"
-        )
-    return told + ([f"and {len(found) - _SHOWN_MAX} more like these"] if len(found) > _SHOWN_MAX else [])
-
-
-def _first_case(one: CheckedClause) -> str:
-    rows = one.found.evidence
-    first = rows[0] if rows and isinstance(rows[0], dict) else {}
-    where = [f"{key.replace('_', ' ')} {first[key]}" for key in ("metadata_offset", "broker") if key in first]
-    if "topic" in first:
-        where.insert(0, f"{first['topic']}-{first['partition']}")
-    count = plural(one.cases, "case")
-    return f"{count}, first: {', '.join(where)}" if where else count
-
-
-def _node_names(step: StepEntry) -> str:
-    """Name the nodes that the step hit.
-
-    Empty for a cut: it names both sides, which says nothing in a sentence.
-    """
-    return f" of {', '.join(map(str, step.nodes))}" if step.nodes and step.step not in CUT_KINDS else ""

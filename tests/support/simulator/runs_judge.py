@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.causes.from_record import EvidentRecord
-from analysis.judge.causes.blame import attributed_losses, drop_causes_where_gaps
-from analysis.judge.unsure_times import without_unsure_causes
+from analysis.judge.causes.blame import attributed_losses
+from analysis.judge.doubts import without_doubtful_causes
 from analysis.reconcile.model import LostRange
 from analysis.record.record import Record
 from ebbtide.record.files import ANOMALIES_DIR
@@ -61,8 +61,8 @@ def _answers(history: TrueHistory, folder: Path) -> Answers:
             last_done_ns=max(one.done_ns for one in group),
             last_sent_ns=max(one.sent_ns for one in group),
         )
-        blamed = drop_causes_where_gaps(attributed_losses(EvidentRecord(record), [lost_range]), [])
-        for part in without_unsure_causes(blamed, record.clock_doubt):
+        blamed = attributed_losses(EvidentRecord(record), [lost_range])
+        for part in without_doubtful_causes(blamed, record, ()):
             election = part.attribution.election
             named = None if election is None else election.after.metadata_offset
             for one in group:

@@ -18,7 +18,7 @@ import pytest
 from plain_steps import step_of
 from schedule_bench import Counters, Notes, no_answers
 
-from analysis.judge.outcome.deciding import unproven_reasons
+from analysis.judge.outcome.reasons import unproven_reasons
 from cluster.host.namespaces import Cut, LimitCounts, Transfer
 from cluster.host.processes import state_of
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.judge.causes.blame import reasons_of
 from analysis.judge.history.attributed import (
     AttributedAnomaly,
-    elections_in_brackets,
-    group_alike,
-    places_of,
 )
 from analysis.judge.history.evidence import Attribution
+from analysis.judge.outcome.reasons import elections_in_brackets, group_alike, places_of, reasons_of
 from analysis.reconcile.model import LostRange
 from analysis.record.elections import ElectionEvent
 from ebbtide.record.rows import PartitionState

@@ -11,7 +11,7 @@ import pytest
 from judge_records import NO_LOSS, Story, by_name, healthy_story
 from records import as_record
 
-from analysis.judge.outcome.deciding import unproven_reasons
+from analysis.judge.outcome.reasons import unproven_reasons
 from analysis.report.model import build
 from analysis.sentences.words import no_losses
 from ebbtide.errors import UsageError
