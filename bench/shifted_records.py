@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import TimelineReport, report_of, save
-from analysis.evidence.row_times import in_run_time
+from analysis.evidence.timeline import in_run_time
 from ebbtide.record.clock import ClockReading, kafka_clocks, read_clock
 from ebbtide.record.files import CLOCK_FILE
 from ebbtide.record.folder import RecordFolder

@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 
 from analysis.evidence.report import ControllerLog, TimelineReport, manifest_or_none, node_folders, save
-from analysis.evidence.row_times import in_run_time
 from analysis.evidence.table_file import new_table
 from ebbtide.kraft.follower import BatchId, FollowedItem, LogGap, MetadataFollower
 from ebbtide.kraft.image import MetadataImage
@@ -25,7 +24,7 @@ from ebbtide.kraft.records import MetadataRecord
 from ebbtide.kraft.voters import VoterSet, ruling_set, voter_sets_in
 from ebbtide.logs.checkpoint_file import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
-from ebbtide.record.clock import kafka_clocks, read_clock
+from ebbtide.record.clock import KafkaClocks, kafka_clocks, read_clock
 from ebbtide.record.files import RAW_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
@@ -173,3 +172,24 @@ def _with_topic(row: Row, lives: TopicLives) -> Row:
         topic = lives.at_offset(row.resource.removeprefix(_TOPIC), row.metadata_offset)
         return msgspec.structs.replace(row, resource=_TOPIC + topic)
     return row
+
+
+def in_run_time(rows: Sequence[Row], clocks: KafkaClocks) -> tuple[list[Row], tuple[tuple[int, int], ...]]:
+    """Return the rows with times of the run, and the spans in which some of these times are not sure.
+
+    Only here: the tables have times of the run, as the clients' tables do, so nobody else needs to know that a clock
+    was set. raw/ keeps what the controllers wrote.
+
+    A controller's clock that was set back says some times twice. Where neither the readings of the clock nor those of
+    the log's end tell which is meant, both times of a row end such a span.
+    """
+    if not clocks.was_set:
+        return list(rows), ()
+    found: list[Row] = []
+    unsure: set[tuple[int, int]] = set()
+    for row in rows:
+        time = clocks.time_of(row.at_ns, metadata_offset=row.metadata_offset)
+        found.append(msgspec.structs.replace(row, at_ns=time.at_ns))
+        if time.or_ns is not None:
+            unsure.add((min(time.at_ns, time.or_ns), max(time.at_ns, time.or_ns)))
+    return found, tuple(sorted(unsure))

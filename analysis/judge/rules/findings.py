@@ -1,12 +1,14 @@
-"""Holds what one check found, and the one rule by which its cases merge."""
+"""Holds what one check found, and the one rule by which its cases merge; and how states and anomalies are evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from analysis.judge.history.attributed import AnyAnomaly
 from analysis.judge.history.evidence import Row
+from analysis.reconcile.model import ShownGroup
 from analysis.record.elections import ElectionEvent
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import PropertyStatus
@@ -74,3 +76,32 @@ def election_row(elected: ElectionEvent, **more: object) -> Row:
         last_known_elr_before=sorted(before.last_known_elr),
         **more,
     )
+
+
+def finding_on_causes(blamed: Sequence[AnyAnomaly], *, exercised: int, kind_unknown: str | None) -> Finding:
+    """Return a violation for each anomaly that nothing explains; one that may be a violation is unknown."""
+    violations = [cause_row(one) for one in blamed if one.attribution.cause == "unexplained"]
+    undecided = [cause_row(one) for one in blamed if one.attribution.cause is None and not one.attribution.is_allowed]
+    if kind_unknown is not None:
+        undecided.append({"why": kind_unknown})
+    return finding(exercised=exercised, violations=violations, unknown=undecided)
+
+
+def cause_row(one: AnyAnomaly) -> Row:
+    """Return an anomaly as evidence, with the reason of its cause."""
+    return {
+        **one.items.log._asdict(),
+        **one.items.evidence,
+        "count": one.items.count,
+        "why": one.attribution.why,
+    }
+
+
+def client_row(one: ShownGroup) -> Row:
+    """Return items of a kind on one partition as evidence."""
+    return {"topic": one.topic, "partition": one.partition, "count": one.count, **one.first}
+
+
+def unknown_rows(kind: str, exercised: int, unknown_kinds: Mapping[str, str]) -> list[Row]:
+    """Return why a kind is unknown as evidence, if it matters."""
+    return [{"why": unknown_kinds[kind]}] if exercised and kind in unknown_kinds else []

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 
 from analysis.judge.rules.appends import duplicate
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.findings import Finding, client_row, finding, unknown_rows
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.losses import vanished
-from analysis.judge.rules.of_producers import client_row, unknown_rows
 from analysis.reconcile.model import Duplicates
 from analysis.record.whole import OF_LOSSES
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from analysis.judge.history.sent import CountAckedSends
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.findings import Finding, finding_on_causes
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.losses import lost
-from analysis.judge.rules.on_causes import finding_on_causes
 from analysis.reconcile.model import LostRange, VanishedRange
 from analysis.record.whole import OF_LOSSES
 

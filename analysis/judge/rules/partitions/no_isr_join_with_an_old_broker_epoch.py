@@ -15,9 +15,8 @@ from __future__ import annotations
 from analysis.judge.history.attributed import AnyAnomaly
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, state_row, unknown_finding
+from analysis.judge.rules.findings import Finding, cause_row, finding, state_row, unknown_finding
 from analysis.judge.rules.judged import Judged
-from analysis.judge.rules.on_causes import cause_row
 from analysis.reconcile.model import LostRange, VanishedRange
 from analysis.record.whole import OF_LOSSES
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.findings import Finding, client_row, finding
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.lossy import why_lossy
-from analysis.judge.rules.of_producers import client_row
 from analysis.judge.rules.transactions import hanging_transaction
 from analysis.judge.rules.transactions.verification import asked_no_coordinator, why_unverified
 from analysis.reconcile.model import HangingTransaction
