@@ -42,10 +42,9 @@ DECIDE = (
 
 SHOWN = (
     "analysis.judge.history.answers._KEPT_MAX",
-    "analysis.judge.history.attributed._PLACES_MAX",
-    "analysis.judge.causes.blame._TOLD_MAX",
     "analysis.judge.rules.clause.EVIDENCE_ROWS_MAX",
-    "analysis.judge.outcome.deciding._SHOWN_MAX",
+    "analysis.judge.outcome.reasons._PLACES_MAX",
+    "analysis.judge.outcome.reasons._TOLD_MAX",
     "analysis.judge.trace.check._NEAREST_MAX",
     "analysis.judge.rules.reads.witness_agrees._ROWS_MAX",
     "analysis.judge.rules.groups.copied_twice._SHOWN_MAX",
