@@ -85,7 +85,7 @@ def test_an_election_that_lost_only_uncommitted_records_is_not_guilty(tmp_path: 
     losses = [
         msgspec.structs.replace(one, committed=False, acks=1, cause="uncommitted-at-failover") for one in verdict.losses
     ]
-    lost = msgspec.structs.replace(verdict, losses=losses, regressions=[])
+    lost = msgspec.structs.replace(verdict, losses=losses, regressions=[], blamed=[])
     (partition,) = drawn(story, lost).partitions
     assert [one.blame for one in partition.elections] == [
         Blame(cause="uncommitted-at-failover", lost=1000, is_guilty=False)
@@ -97,11 +97,20 @@ def test_an_election_that_lost_both_kinds_is_guilty_by_the_committed_ones(tmp_pa
     verdict = story.judge()
     (committed,) = verdict.losses
     other = msgspec.structs.replace(committed, committed=False, count=7, cause="uncommitted-at-failover")
-    lost = msgspec.structs.replace(verdict, losses=[other, committed], regressions=[])
+    lost = msgspec.structs.replace(verdict, losses=[other, committed], regressions=[], blamed=[])
     (partition,) = drawn(story, lost).partitions
     assert [one.blame for one in partition.elections] == [
         Blame(cause="last-replica-standing", lost=1007, is_guilty=True)
     ]
+
+
+def test_an_election_that_cost_only_records_that_were_read_is_guilty(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    verdict = story.judge()
+    vanished = [msgspec.structs.replace(one, kind="vanished") for one in verdict.blamed]
+    lost = msgspec.structs.replace(verdict, losses=[], regressions=[], blamed=vanished)
+    (partition,) = drawn(story, lost).partitions
+    assert [one.blame for one in partition.elections] == [Blame(cause="last-replica-standing", lost=0, is_guilty=True)]
 
 
 def test_a_deleted_topic_has_no_state_from_then_on_until_it_is_created_again(tmp_path: Path) -> None:
