@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ebbtide.record.verdict import PropertyResult, Verdict
+from ebbtide.record.verdict import Needed, PropertyResult, Verdict
 from ebbtide.rules.table import CLAUSES, HW_REGRESSION, NO_HW_REGRESSION
 from ebbtide.scenario.model import Prediction
 
 CHECKER_FAILED = "the checker failed: "
 
 
-def is_needed(name: str, prediction: Prediction | None, *, threw: bool, fell: bool) -> bool:
-    """Whether a run cannot end as predicted while this clause is unknown.
+def is_needed(name: str, needed: Needed, prediction: Prediction | None, *, threw: bool, fell: bool) -> bool:
+    """Whether a run cannot end as predicted while this clause is unknown. `needed` is what the clause declares.
 
     A clause that the prediction requires to hold is needed. Clauses on the HW are needed where the prediction mentions
     the HW, and where a HW went back without an allowed cause (`fell`). A checker that failed (`threw`) always counts:
@@ -25,7 +25,6 @@ def is_needed(name: str, prediction: Prediction | None, *, threw: bool, fell: bo
         return True
     if prediction is not None and name in prediction.holds:
         return True
-    needed = CLAUSES[name].needed if name in CLAUSES else "always"
     if needed == "if-hw-predicted":
         return prediction is not None and prediction.hw_regression != "any"
     return needed == "always"
@@ -61,10 +60,13 @@ def needed_unknown_clauses(verdict: Verdict, prediction: Prediction | None) -> l
         fallen={(one.topic, one.partition) for one in verdict.anomalies if one.kind == HW_REGRESSION},
         explained={(one.topic, one.partition) for one in verdict.regressions},
     )
+    declared: dict[str, Needed] = {one.name: one.needed for one in CLAUSES.values()}
+    declared |= {one.name: one.needed for one in verdict.own_rules}
     return [
         one.name
         for one in verdict.properties
-        if one.status == "unknown" and is_needed(one.name, prediction, threw=_is_checker_failure(one), fell=fell)
+        if one.status == "unknown"
+        and is_needed(one.name, declared.get(one.name, "always"), prediction, threw=_is_checker_failure(one), fell=fell)
     ]
 
 

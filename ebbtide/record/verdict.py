@@ -26,6 +26,7 @@ VERDICT = "verdict.json"
 Outcome = Literal["as-predicted", "contradicted", "inconclusive"]
 PredictionKind = Literal["made", "none"]
 PropertyStatus = Literal["holds", "violated", "unknown", "not-exercised"]
+Needed = Literal["always", "if-hw-predicted", "never"]
 Cause = Literal[AllowedCause, "unexplained"]
 LossEvent = Literal["disk", "election"]
 
@@ -220,11 +221,15 @@ class PropertyResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule of the user (`--rule`) that a record was judged with: its name, its file's name, and the file's digest."""
+    """A rule of the user (`--rule`) that a record was judged with: its name, its file's name, and the file's digest.
+
+    `needed`: when a run cannot end as predicted while the rule is unknown.
+    """
 
     name: str
     file: str
     sha256: str
+    needed: Needed = "always"
 
 
 NOTHING_SENT = "no record was sent before that, so there is nothing to judge"

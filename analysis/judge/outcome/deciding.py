@@ -39,7 +39,9 @@ def _needed_clauses(
         fallen={one.items.log for one in regressions},
         explained={one.items.log for one in regressions if one.attribution.cause is not None},
     )
-    return (one for one in checked if is_needed(one.found.name, prediction, threw=one.threw, fell=fell))
+    return (
+        one for one in checked if is_needed(one.found.name, one.clause.needed, prediction, threw=one.threw, fell=fell)
+    )
 
 
 def decide(

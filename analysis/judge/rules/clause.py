@@ -6,8 +6,11 @@ modules, the tables of the base layer and the pages are made from it (`analysis.
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal
+from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -16,24 +19,28 @@ from analysis.judge.rules.findings import Finding, unknown_finding
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.rule import DeclaredRule
 from ebbtide.record.properties import CHECKER_FAILED
-from ebbtide.record.verdict import PropertyResult
+from ebbtide.record.tables import TABLES
+from ebbtide.record.verdict import Needed, PropertyResult, PropertyStatus
 
 EVIDENCE_ROWS_MAX = 20
 """How many rows of evidence a property shows; the status counts all rows."""
 
 _SMALL_PARTS = frozenset({*TIMELINE, "manifest", "steps", "scenario", "evidence"})
+_PARTS = _SMALL_PARTS.union(TABLES, ("clients", "quorum", "wire", "witness"))
 
 
 class Clause(DeclaredRule, frozen=True, kw_only=True):
     """A promise of the protocol and its check.
 
-    - `doc`: `__doc__` of the module.
+    - `doc`: `__doc__` of the module. Its first paragraph is what the KIP says.
+    - `kip`: `KIP-` and a number, or `harness` where no KIP says it.
     - `unknown_when`: why the clause may be unknown, for people.
     - `parts`: the parts of the record that it is checked on, besides the small files; where one of them has a gap, the
       clause is unknown.
     - `reads_timeline`: it cannot be checked without partitions.parquet.
     - `applies`: whether the run has what the clause is on. If not, it is not exercised.
-    - `needed`: when a run cannot end as predicted while the clause is unknown.
+    - `needed`: when a run cannot end as predicted while the clause is unknown. Unless it is `never`, each record that
+      lacks what the clause reads is inconclusive, also one that was as predicted before there was the clause.
     - `compares_times`: it compares times of controllers with those of clients or steps. Where a clock was set, it may
       be unknown.
     - `is_shown_without_steps`: the record of a watched cluster, which has no steps, can show a violation.
@@ -47,10 +54,19 @@ class Clause(DeclaredRule, frozen=True, kw_only=True):
     parts: Collection[str] = ()
     reads_timeline: bool = True
     applies: Callable[[Judged], bool] | None = None
-    needed: Literal["always", "if-hw-predicted", "never"] = "always"
+    needed: Needed = "always"
     compares_times: bool = False
     is_shown_without_steps: bool = False
     allowed: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what the types forbid: of a rule of the user, nobody has checked them."""
+        needed = get_args(Needed)
+        if self.needed not in needed:
+            raise ValueError(f"needed is {self.needed!r}; allowed: {', '.join(needed)}")
+        parts = [self.parts] if isinstance(self.parts, str) else self.parts
+        if isinstance(self.parts, str) or not _PARTS.issuperset(parts):
+            raise ValueError(f"parts has {', '.join(parts)}; allowed: a tuple of {', '.join(sorted(_PARTS))}")
 
     @property
     def text(self) -> str:
@@ -89,7 +105,8 @@ def _check_clause(judged: Judged, clause: Clause) -> CheckedClause:
         # What a rule of the user has found may be anything.
         msgspec.json.encode(found.evidence)
     except Exception as error:  # a check that throws must not cost the run its other results
-        found, threw = unknown_finding(f"{CHECKER_FAILED}{type(error).__name__}: {error}"), True
+        why = f"{CHECKER_FAILED}{type(error).__name__}: {error}{_place_of(error, clause)}"
+        found, threw = unknown_finding(why), True
     evidence = list(found.evidence[:EVIDENCE_ROWS_MAX])
     return CheckedClause(
         clause=clause,
@@ -97,6 +114,15 @@ def _check_clause(judged: Judged, clause: Clause) -> CheckedClause:
         threw=threw,
         cases=found.cases if found.cases is not None else len(found.evidence),
     )
+
+
+def _place_of(error: Exception, clause: Clause) -> str:
+    """Return the last line of the clause's own file that the error came through."""
+    file = getattr(sys.modules.get(clause.module), "__file__", None)
+    if file is None:
+        return ""
+    own = [one for one in traceback.extract_tb(error.__traceback__) if Path(one.filename).absolute() == Path(file)]
+    return f" ({Path(file).name}, line {own[-1].lineno})" if own else ""
 
 
 def _found(judged: Judged, clause: Clause) -> Finding:
@@ -111,4 +137,6 @@ def _found(judged: Judged, clause: Clause) -> Finding:
     found: object = clause.check(judged)
     if not isinstance(found, Finding):
         raise TypeError(f"the check returned a {type(found).__name__}, not a Finding")
+    if found.status not in get_args(PropertyStatus):
+        raise ValueError(f"the check found {found.status!r}; allowed: {', '.join(get_args(PropertyStatus))}")
     return found

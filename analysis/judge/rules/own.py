@@ -68,7 +68,8 @@ def read_own_rule(path: Path, taken: Sequence[str] = ()) -> OwnRule:
         raise _wrong(path, "the file has no rule", "no RULE" if rule is None else f"RULE is a {type(rule).__name__}")
     if rule.name != name:
         raise _wrong(path, "the rule is not called as its file", f"module={rule.module!r}", allowed="module=__name__")
-    return OwnRule(rule, RuleFile(name=name, file=path.name, sha256=hashlib.sha256(content).hexdigest()))
+    digest = hashlib.sha256(content).hexdigest()
+    return OwnRule(rule, RuleFile(name=name, file=path.name, sha256=digest, needed=rule.needed))
 
 
 def _run(path: Path, content: bytes) -> ModuleType:

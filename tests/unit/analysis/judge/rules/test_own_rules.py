@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import msgspec
 import pytest
 from checkout import ROOT
 from judge_records import NO_LOSS, Story, by_name, healthy_story
@@ -14,8 +15,10 @@ from real_records import unpack_record
 from analysis.items import reconcile
 from analysis.judge.rules.own import own_rules, read_own_rule
 from analysis.judging.one_record import prepare_record, verdict_of
+from analysis.sentences.protocol import protocol_row
 from ebbtide.errors import UsageError
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.verdict import Verdict
 
 EXAMPLE = ROOT / "examples" / "rules" / "no_leader_twice_in_a_row.py"
 NAME = "no-leader-twice-in-a-row"
@@ -88,12 +91,18 @@ def test_after_the_block_records_are_judged_without_the_rule(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("body", "more", "why"),
     [
-        ('raise KeyError("x")', "", "the checker failed: KeyError: 'x'"),
+        ('raise KeyError("x")', "", "the checker failed: KeyError: 'x' (ours.py, line 6)"),
+        ("return finding(exercised=1)", "", "the checker failed: TypeError: finding() missing 1"),
         ("return None", "", "the checker failed: TypeError: the check returned a NoneType, not a Finding"),
         ('return finding(exercised=1, violations=[{"where": print}])', "", "the checker failed: TypeError"),
         (VIOLATED, ", applies=lambda judged: judged.nothing", "the checker failed: AttributeError"),
+        (
+            'return __import__("msgspec").structs.replace(finding(exercised=1, violations=[]), status="held")',
+            "",
+            "the checker failed: ValueError: the check found 'held'; allowed: holds, violated",
+        ),
     ],
-    ids=["throws", "no-finding", "no-json", "applies-throws"],
+    ids=["throws", "wrong-call", "no-finding", "no-json", "applies-throws", "no-status"],
 )
 def test_a_check_that_fails_leaves_its_rule_unknown(tmp_path: Path, body: str, more: str, why: str) -> None:
     story = story_in(tmp_path)
@@ -105,11 +114,34 @@ def test_a_check_that_fails_leaves_its_rule_unknown(tmp_path: Path, body: str, m
 
 
 @pytest.mark.parametrize(
+    ("needed", "outcome", "protocol"),
+    [("always", "inconclusive", "cannot tell:\nours"), ("never", "as-predicted", "nothing violated")],
+)
+def test_a_rule_that_need_not_be_known_leaves_the_outcome_open_to_the_others(
+    tmp_path: Path, needed: str, outcome: str, protocol: str
+) -> None:
+    story = story_in(tmp_path)
+    unknown = 'return finding(exercised=1, violations=[], unknown=[{"why": "ours"}])'
+    with own_rules([rule_file(tmp_path, "ours", unknown, f", needed={needed!r}")]):
+        verdict = story.judge()
+    assert (by_name(verdict)["ours"], verdict.outcome) == ("unknown", outcome)
+    assert protocol_row(msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict), None) == protocol
+
+
+@pytest.mark.parametrize(
     ("name", "text", "what", "where"),
     [
         ("ours", "RULE = (", "the rule file is not Python", ", line 1"),
         ("ours", "x = 1\nraise ValueError(x)", "the rule file cannot be loaded", ", line 2"),
         ("ours", "import sys\nsys.exit(0)", "the rule file cannot be loaded", ", line 2"),
+        (
+            "ours",
+            RULE.format(body=VIOLATED, more=', needed="sometimes"'),
+            "the rule file cannot be loaded",
+            ", line 8",
+        ),
+        ("ours", RULE.format(body=VIOLATED, more=', parts=("sent",)'), "the rule file cannot be loaded", ", line 8"),
+        ("ours", RULE.format(body=VIOLATED, more=', parts="sends"'), "the rule file cannot be loaded", ", line 8"),
         ("ours", "x = 1", "the file has no rule", ""),
         ("ours", "RULE = 1", "the file has no rule", ""),
         ("lost", "", "another rule has this name", ""),
