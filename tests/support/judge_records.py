@@ -48,7 +48,11 @@ def ns(seconds: float) -> int:
 
 
 class Story:
-    """One run of partition t-0 with replicas 1, 2, 3 and min ISR 2, in the order of the metadata log."""
+    """One run of partition t-0 with replicas 1, 2, 3 and min ISR 2, in the order of the metadata log.
+
+    It has only the rows that a test tells: no broker is registered or unfenced by itself, and no two records of the
+    metadata log are of one batch. Unless `whole_log` says otherwise, the log may have gaps (`timeline.gaps`).
+    """
 
     def __init__(self, record: Path, *, kafka: str = "3.9.1", features: dict[str, int] = ELR_OFF, min_isr: int = 2):
         self.record = record

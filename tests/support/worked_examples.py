@@ -105,7 +105,10 @@ _ALWAYS: Mapping[str, Row] = {
 }
 _BEGINS_S = {"partitions": 1, "sends": 20, "copies": 25, "commits": 30, "polls": 40, "watermarks": 50, "described": 50}
 _JOINING = ((0, "registered"), (0.5, "unfenced"))
+"""What each broker does first, in every example."""
 _METADATA = ("partitions", "brokers", "configs")
+_BESIDE_TABLES = ("steps", "setting", "witness", "quorum")
+_GIVES = ("gives", "unknown")
 
 
 class Example(NamedTuple):
@@ -117,7 +120,7 @@ class Example(NamedTuple):
 
 
 def example_of(rule: DeclaredRule) -> Example:
-    """Read the example of a rule."""
+    """Read the example of a rule. Raises `ValueError` for one that has other tables, or does not say what is found."""
     rows: dict[str, list[str]] = {}
     for line in rule.example.strip().splitlines():
         begins = re.match(r"\s*([a-z]+): (.*)", f"{line} ")
@@ -126,6 +129,11 @@ def example_of(rule: DeclaredRule) -> Example:
         if rows:
             of_line = begins[2] if begins is not None else line
             rows[[*rows][-1]] += [row.strip() for row in of_line.split(";") if row.strip()]
+    if unknown := rows.keys() - {*TABLES, *_BESIDE_TABLES, *_GIVES}:
+        known = ", ".join([*TABLES, *_BESIDE_TABLES, *_GIVES])
+        raise ValueError(f"the example of {rule.name} has {', '.join(sorted(unknown))}; allowed: {known}")
+    if rows.keys().isdisjoint(_GIVES):
+        raise ValueError(f"the example of {rule.name} does not say what the rule finds: it lacks a line with `gives:`")
     status = "unknown" if "unknown" in rows else "violated"
     gives = rows.pop("unknown") if status == "unknown" else rows.pop("gives")
     return Example(rows, " ".join(gives), status)
@@ -189,6 +197,8 @@ def _typed(row: Row, schema: pa.Schema) -> Row:
             return [int(each) for each in word.split(",") if each]
         return word if pt.is_string(kind) else word == "true" if pt.is_boolean(kind) else int(word)
 
+    if wrong := [key for key in row if key not in schema.names]:
+        raise ValueError(f"an example has {', '.join(wrong)}; the columns are {', '.join(schema.names)}")
     return {key: read(schema.field(key).type, word) for key, word in row.items()}
 
 

@@ -7,20 +7,21 @@ from pathlib import Path
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
-from worked_examples import example_of, record_of, shows
+from worked_examples import Example, example_of, record_of, shows
 
 from analysis.items import reconcile_all
 from analysis.judge.rules.clause import check_all
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
+from analysis.judge.rules.rule import DeclaredRule
 from analysis.judging.one_record import judged_record
+from analysis.record.record import Record
 
-pytestmark = pytest.mark.spark
 
-
+@pytest.mark.spark
 def test_each_rule_finds_what_its_example_says(spark: SparkSession, tmp_path: Path) -> None:
     rules = [*ANOMALIES, *CLAUSES]
     examples = {one.name: example_of(one) for one in rules}
-    records = [record_of(example, tmp_path / name) for name, example in examples.items()]
+    records = [made(name, example, tmp_path) for name, example in examples.items()]
     found = dict(
         zip((one.name for one in rules), zip(records, reconcile_all(spark, records), strict=True), strict=True)
     )
@@ -36,3 +37,26 @@ def test_each_rule_finds_what_its_example_says(spark: SparkSession, tmp_path: Pa
         if checked.found.status != example.status or not shows(evidence[0], example.gives):
             wrong[clause.name] = msgspec.to_builtins(checked.found)
     assert wrong == {}
+
+
+def made(name: str, example: Example, folder: Path) -> Record:
+    """Make the record of an example; an error says of which."""
+    try:
+        return record_of(example, folder / name)
+    except (KeyError, ValueError) as error:
+        error.add_note(f"in the example of {name}")
+        raise
+
+
+@pytest.mark.parametrize(
+    ("example", "why"),
+    [
+        ("A story.\nbroker: at=5\ngives: leader=2", "the example of ours has broker; allowed: sends, .*brokers, "),
+        ("A story.\npartitions: leader=2", "the example of ours does not say what the rule finds"),
+        ("A story.\nbrokers: brokr=2\ngives: leader=2", "an example has brokr; the columns are .*broker, "),
+    ],
+    ids=["wrong-table", "no-finding", "wrong-column"],
+)
+def test_a_slip_in_an_example_says_what_is_allowed(tmp_path: Path, example: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        made("ours", example_of(DeclaredRule(module="of.ours", example=example)), tmp_path)
