@@ -95,29 +95,22 @@ def test_a_topic_that_is_deleted_meanwhile_is_left_out() -> None:
     assert [topic.name for topic in read(cluster).topics] == ["orders"]
 
 
-def test_a_controller_listener_is_named() -> None:
+@pytest.mark.parametrize(
+    ("keys", "api_versions_max", "says"),
+    [
+        ((1, 18, 55, 56, 62, 63), None, "that is a listener of controllers"),
+        ((0, 1, 3, 4, 5, 6, 7, 18, 32), None, "the cluster runs with ZooKeeper"),
+        # Before Kafka 2.4, any newer question gets an answer in the oldest form.
+        ((0, 1, 3, 7, 18), 0, "the cluster runs with ZooKeeper"),
+        ((0, 1, 3, 18, 32), None, "no KRaft quorum that can be described"),
+    ],
+)
+def test_what_cannot_be_read_is_named(keys: tuple[int, ...], api_versions_max: int | None, says: str) -> None:
     cluster = MadeCluster()
-    cluster.keys = (1, 18, 55, 56, 62, 63)
-    assert "that is a listener of controllers" in refusal(cluster)
-
-
-def test_zookeeper_mode_is_named() -> None:
-    cluster = MadeCluster()
-    cluster.keys = (0, 1, 3, 4, 5, 6, 7, 18, 32)
-    assert "the cluster runs with ZooKeeper" in refusal(cluster)
-
-
-def test_a_broker_that_is_older_than_the_newest_form_of_the_question_is_named() -> None:
-    """Before Kafka 2.4, any newer question gets an answer in the oldest form."""
-    cluster = MadeCluster()
-    cluster.keys, cluster.api_versions_max = (0, 1, 3, 7, 18), 0
-    assert "the cluster runs with ZooKeeper" in refusal(cluster)
-
-
-def test_a_kraft_cluster_before_3_3_is_named() -> None:
-    cluster = MadeCluster()
-    cluster.keys = (0, 1, 3, 18, 32)
-    assert "no KRaft quorum that can be described" in refusal(cluster)
+    cluster.keys = keys
+    if api_versions_max is not None:
+        cluster.api_versions_max = api_versions_max
+    assert says in refusal(cluster)
 
 
 def test_a_broker_without_a_metadata_version_is_refused() -> None:

@@ -48,49 +48,10 @@ def test_a_mistake_names_the_file_the_line_of_the_marker_and_that_of_the_key(
     assert where == f"     where:   producers[0].acks (line {at})"
 
 
-def test_the_line_of_the_test_is_named_for_a_marker_that_is_made_elsewhere(project: Project) -> None:
-    source = f"import pytest\nlost = pytest.mark.chaos({ACKS})\n\n@lost\ndef test_it(chaos): pass"
-    first, _, where, *_ = messages(project, source)
-    assert first == "test_it.py:4: @pytest.mark.chaos: 1 problem"
-    assert where == "     where:   producers[0].acks"
-
-
-def test_a_marker_with_another_topic_is_asked_for_its_clients_and_not_for_those_that_nobody_wrote(
-    project: Project,
-) -> None:
-    source = 'import pytest\n@pytest.mark.chaos(topics={"orders": {"partitions": 2}})\ndef test_it(chaos): pass'
-    assert messages(project, source) == [
-        "test_it.py:2: @pytest.mark.chaos: 2 problems",
-        "  1. missing key: the default of producers writes to the topic t, which this marker does not have",
-        "     where:   producers",
-        "     allowed: producers=[{'id': 1, 'topic': 'orders', 'rate_per_s': 500}]",
-        "  2. missing key: the default of consumers reads the topic t, which this marker does not have",
-        "     where:   consumers",
-        "     allowed: consumers=[{'id': 1, 'topics': ['orders']}]",
-        "  next:    ebbtide scenarios show healthy    (an example of a whole file)",
-    ]
-
-
 @pytest.mark.parametrize("value", ["None", "{1: 2}"])
 def test_a_value_that_no_scenario_file_can_have_is_a_wrong_value(project: Project, value: str) -> None:
     source = f'import pytest\n@pytest.mark.chaos(topics={{"t": {{"partitions": {value}}}}})\ndef test_it(chaos): pass'
     assert messages(project, source)[1:3] == ["  1. wrong value", "     where:   topics.t.partitions (line 2)"]
-
-
-@pytest.mark.parametrize(
-    ("keys", "says"),
-    [
-        ("kafka='4.3.1'", "  kafka: @pytest.mark.kafka(...) names the releases"),
-        ("steps=[]", "  steps: the test calls them, as in chaos.kill(...)"),
-        ("predictions=[]", "  predictions: @pytest.mark.expected_violation(...) says what the run may show"),
-    ],
-)
-def test_a_key_of_a_scenario_file_that_a_marker_lacks_is_told_what_does_its_work(
-    project: Project, keys: str, says: str
-) -> None:
-    told = messages(project, f"import pytest\n\n@pytest.mark.chaos({keys})\n{TEST}")
-    assert told[0].startswith("chaos takes the keys cluster, topics, ")
-    assert told[1:] == [says, "  where:   test_it.py:3"]
 
 
 @pytest.mark.parametrize(

@@ -70,22 +70,6 @@ def test_what_no_verdict_can_say_is_refused_before_anything_runs(project: Projec
     result.stdout.fnmatch_lines([says, "asked: ?? *"])
 
 
-def test_the_error_for_a_test_without_its_scenario_names_the_marker_that_was_probably_meant(project: Project) -> None:
-    source = "@pytest.mark.scenaro('healthy')\n@pytest.mark.fast\n@pytest.mark.kafka('4.3.1')\n"
-    result = project.run(f"{source}def test_it(run_record): pass", "-oaddopts=", "-Wignore")
-    result.assert_outcomes(errors=1)
-    at = result.outlines.index("  the test has @pytest.mark.scenaro (did you mean 'scenario'?)")
-    assert result.outlines[at - 1].startswith("run_record needs @pytest.mark.scenario; ")
-    result.stdout.no_fnmatch_line("*the test has @pytest.mark.[fk]a*")
-
-
-def test_a_wrong_marker_of_a_unittest_is_an_error_of_that_test(project: Project) -> None:
-    test = "import unittest\nclass TestIt(unittest.TestCase):\n    @pytest.mark.scenario('holds', kafak='4.3.1')\n"
-    result = project.run(f"{test}    def test_it(self): pass\n\ndef test_other(): pass")
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["scenario takes one scenario, *; got 'holds', kafak (did you mean 'kafka'?)"])
-
-
 @pytest.mark.parametrize(
     ("marker", "says"),
     [

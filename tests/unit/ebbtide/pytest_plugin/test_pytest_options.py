@@ -74,13 +74,6 @@ def test_a_replay_says_what_kafka_ignored(project: Project) -> None:
     assert told in where_to_look(replace(run, ignored_properties=("cluster.broker_properties.old",)))
 
 
-def test_the_ini_file_has_the_same_settings(project: Project) -> None:
-    (project.folder / "tox.ini").write_text("[pytest]\nebbtide_seed = 5\nebbtide_kafka = 3.9.1\nebbtide_runs = out\n")
-    result = project.run("def test_it(kafka_version): assert kafka_version == '3.9.1'")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f"ebbtide *: Kafka 3.9.1, seed 5, runtime auto, records in {project.folder}/out"])
-
-
 def test_the_ini_file_can_have_clusters_left_up_and_the_command_line_can_say_no(project: Project) -> None:
     (project.folder / "tox.ini").write_text("[pytest]\nebbtide_keep_cluster = true\n")
     failing = "def test_it(kafka_cluster): assert False"
@@ -116,17 +109,6 @@ def test_a_test_that_names_its_scenario_by_a_file_has_the_recorded_run_again(pro
     _record(project, "healthy")
     (project.folder / "file.toml").write_text(catalogue.text_of("healthy"))
     result = project.run("@pytest.mark.scenario('file.toml')\ndef test_it(): pass", "--ebbtide-replay", "old")
-    result.stdout.fnmatch_lines(["asked: ?'replay of old'?*"])
-
-
-def test_the_ini_file_can_name_the_run_to_replay_from_the_projects_folder(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _record(project, "holds")
-    (project.folder / "tox.ini").write_text("[pytest]\nebbtide_replay = old\n")
-    (project.folder / "elsewhere").mkdir()
-    monkeypatch.chdir(project.folder / "elsewhere")
-    result = project.run("@pytest.mark.scenario('holds')\ndef test_it(): pass", str(project.folder))
     result.stdout.fnmatch_lines(["asked: ?'replay of old'?*"])
 
 

@@ -231,24 +231,6 @@ def test_the_chaos_marker_is_part_of_a_scenario(project: Project) -> None:
     result.assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize(
-    ("keys", "says"),
-    [
-        ("topics={'t': {'partitons': 3}}", "*unknown key*"),
-        ("topic={}", "chaos takes the keys *, as in a scenario file, not topic (did you mean 'topics'?)"),
-        ("{'t': {}}", "chaos takes the keys *, as in a scenario file, not {'t': {}}"),
-    ],
-)
-def test_a_wrong_chaos_marker_is_reported_once_and_is_no_failure_of_the_harness(
-    project: Project, keys: str, says: str
-) -> None:
-    result = project.run(_CHAOS.format(more=f"@pytest.mark.chaos({keys})", body="pass"))
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([says])
-    result.stdout.no_fnmatch_line("*During handling of*")
-    result.stdout.no_fnmatch_line("*the harness failed*")
-
-
 def test_tests_of_one_release_share_a_cluster_and_have_topics_of_their_own(project: Project) -> None:
     source = """
 seen = []
