@@ -37,7 +37,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import encode
 from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.folder import RecordFolder
-from ebbtide.scenario.client_libraries import ClientLibrary
+from ebbtide.scenario.kafka_settings import ClientLibrary
 from tests.live.single_node import VERSION, single_node
 from workloads import librdkafka_producer, producer
 from workloads.config import Endpoints, NewTopic, ProducerConfig

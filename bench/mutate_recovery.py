@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 
 ROOT = Path(__file__).parents[1]
 _RULE, _EXPLORED = "test_recovery.py", "test_unclean_recovery_explored.py"

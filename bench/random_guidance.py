@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import EbbtideError
-from ebbtide.record.json_files import append_line, read_lines
+from ebbtide.record.files import append_line, read_lines
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain_values import read_part

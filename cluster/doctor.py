@@ -21,9 +21,9 @@ from cluster.jars import maven
 from ebbtide import java, librdkafka
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.places import cache_dir
-from ebbtide.plurals import plural
 from ebbtide.privileges import current_privileges, sudo_command
 from ebbtide.scenario.steps.table import kinds_needing
+from ebbtide.shown_text import plural
 
 EVERY_RUN = "every run"
 VOLUMES = "power-loss by file system shutdown"

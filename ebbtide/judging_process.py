@@ -25,7 +25,7 @@ from ebbtide.scratch import JUDGING, remove_abandoned, scratch_folder
 from ebbtide.waiting import WaitExpired, is_readable
 
 if TYPE_CHECKING:
-    from ebbtide.record.analyzed import AnalyzedRecord
+    from ebbtide.record.outcomes import AnalyzedRecord
 
 _TAIL_LINES = 20
 _PIPE_BYTES = 65_536
@@ -223,7 +223,7 @@ class JudgingProcess:
         """Wait for the answer to the first question; returns False if the process ended instead."""
         import msgspec
 
-        from ebbtide.record.analyzed import AnalyzedRecord
+        from ebbtide.record.outcomes import AnalyzedRecord
 
         assert self._process is not None
         line = self._read_line()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 
 EVERY_S = 10.0
 

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import platformdirs
 
-from ebbtide.account import no_home_error
 from ebbtide.errors import HarnessError
 from ebbtide.ownership import Untrusted, check_trusted, sudo_users
-from ebbtide.privileges import current_privileges
+from ebbtide.privileges import current_privileges, no_home_error
 
 
 def cache_dir() -> Path:

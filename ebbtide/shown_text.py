@@ -2,6 +2,8 @@
 
 A terminal obeys control characters. A name in somebody else's record could clear the screen, fake a line of the
 output, or show its letters in another order.
+
+Writes a count with its noun: `1 record`, `2,000 records`.
 """
 
 from __future__ import annotations
@@ -60,3 +62,11 @@ def without_middle(text: str, longest: int) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
+
+
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """Return the count with the noun in singular or plural.
+
+    `nouns` is an irregular plural.
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"

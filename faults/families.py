@@ -1,4 +1,7 @@
-"""Every family of faults, for the cluster of one run."""
+"""Every family of faults, for the cluster of one run.
+
+The step that only waits: it is done once its trigger has fired.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,16 @@ from collections.abc import Callable
 
 from cluster.runtime.base import Runtime
 from ebbtide.record.folder import RecordFolder
+from ebbtide.scenario.steps.waiting import WaitStep
 from faults.admin import AdminFaults, Administer
+from faults.base import proven_effect
 from faults.clock import ClockFaults
 from faults.disk import DiskFaults
-from faults.injector import Injector, View
+from faults.injector import Family, Injector, Plan, View
 from faults.network import NetworkFaults
 from faults.process import ProcessFaults
 from faults.recovery import RecoveryFaults
 from faults.replica_replies import AskReplicas, Choose
-from faults.waiting import WAITING
 from faults.wire import WireFaults
 
 
@@ -53,3 +57,6 @@ class Faults(Injector):
             WAITING,
         ):
             self.add(family)
+
+
+WAITING = Family(plans={WaitStep: lambda _step: Plan(nodes=(), description="", act=proven_effect)})

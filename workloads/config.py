@@ -12,11 +12,10 @@ from typing import TypeVar
 
 import msgspec
 
-from cluster.runtime.tool_command import ToolCommand
+from cluster.runtime.java_programs import ToolCommand
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
-from ebbtide.scenario.client_libraries import GroupProtocol
-from ebbtide.scenario.kafka_settings import RefusedByKafka, allowed_or_near
+from ebbtide.scenario.kafka_settings import GroupProtocol, RefusedByKafka, allowed_or_near
 from ebbtide.scenario.model import CopiedOffsets, Isolation, OffsetReset
 
 FINAL_CONSUMER = 0

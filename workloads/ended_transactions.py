@@ -18,14 +18,13 @@ from ebbtide.record.manifest import ENDED_STATES, STILL_S, FinalTransactions
 from ebbtide.scenario.model import ProducerSpec
 from ebbtide.waiting import pause
 from workloads.config import Endpoints, FinalReadConfig
-from workloads.process import Stop
-from workloads.reaching import connection_to
+from workloads.process import Stop, connection_to
 from workloads.sampler import partitions_of
 
 ENDING_S = 35.0 + STILL_S
 """How long open transactions are waited for.
 
-The transaction timeout (20 s, `workloads.settings`), the interval at which coordinators look for what timed out
+The transaction timeout (20 s, `workloads.library_settings`), the interval at which coordinators look for what timed out
 (10 s by default), 5 s to write the markers, and the time in which an LSO must stand still.
 """
 _AGAIN_S = 0.5

@@ -21,15 +21,15 @@ import msgspec
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, DeleteRecords, MakeTopic, SetConfig
 from cluster.kafka_api.log_dirs import MoveReplica
 from cluster.runtime.base import StartClient
-from cluster.runtime.tool_command import ToolCommand
+from cluster.runtime.java_programs import ToolCommand
 from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS
-from ebbtide.scenario.client_libraries import DEFAULT_GROUP_PROTOCOL
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
+from ebbtide.scenario.kafka_settings import DEFAULT_GROUP_PROTOCOL
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from workloads.admin import AdminConfig
 from workloads.client import Client, ClientEnd
@@ -48,8 +48,7 @@ from workloads.ended_transactions import ENDING_S, transactional_id
 from workloads.group_offsets import groups_to_ask
 from workloads.library_settings import CONSUMER_MODULES, consumer_line, copy_settings, producer_line, producer_module
 from workloads.replica_high_watermarks import ASKING_S
-from workloads.replica_logs import ReplicaLogsConfig
-from workloads.replica_question import ReplicaQuestion
+from workloads.replica_logs import ReplicaLogsConfig, ReplicaQuestion
 from workloads.sampler import partitions_of
 from workloads.send_account import COUNTERS, SendCounts
 from workloads.status import ClientState

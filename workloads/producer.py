@@ -4,7 +4,7 @@
 `workloads.config.ProducerConfig`.
 
 It is an ordinary kafka-python producer with ordinary retries. Every record is journalled before it is handed over,
-and every answer when it comes. The settings (`workloads.settings`) that matter:
+and every answer when it comes. The settings (`workloads.library_settings`) that matter:
 
 - `retries` without limit inside `delivery_timeout_ms`: applications run with retries.
 - Idempotence only when asked for: it hides the duplicates and gaps that a run wants to show.
@@ -36,11 +36,10 @@ from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.payload import encoder, value_at
 from workloads.config import ProducerConfig
 from workloads.incarnations import KafkaPythonIncarnation
-from workloads.process import Stop
-from workloads.reaching import client_security
+from workloads.library_settings import producer_settings
+from workloads.process import Stop, client_security
 from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order
 from workloads.sends import AttemptWatch, Sends
-from workloads.settings import producer_settings
 from workloads.status import ClientState, StatusFile
 from workloads.transaction_loop import send_transactions
 from workloads.transactions import Transactions

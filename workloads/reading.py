@@ -17,8 +17,8 @@ from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.frames import PolledRecords, pack_polled
 from ebbtide.waiting import wait_until
 from workloads.config import Endpoints
-from workloads.reaching import client_security, connection_to
-from workloads.settings import Setting
+from workloads.library_settings import Setting
+from workloads.process import client_security, connection_to
 
 
 def wait_for_brokers(
@@ -63,7 +63,7 @@ class RejoiningConsumer(KafkaConsumer):  # type: ignore[misc]
 def open_consumer(
     endpoints: Endpoints, bootstrap: Sequence[str], name: str, settings: Mapping[str, Setting]
 ) -> RejoiningConsumer:
-    """Return kafka-python's consumer with the settings of `workloads.settings`."""
+    """Return kafka-python's consumer with the settings of `workloads.library_settings`."""
     return RejoiningConsumer(
         bootstrap_servers=list(bootstrap), client_id=name, **settings, **client_security(endpoints)
     )

@@ -23,15 +23,13 @@ from pathlib import Path
 
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, LATEST, NONE, WireError
 from ebbtide import run_clock
-from ebbtide.journal.commits import ServedOffset, pack_commits
-from ebbtide.journal.copies import PartitionAnswer, pack_described
+from ebbtide.journal.commits import PartitionAnswer, ServedOffset, pack_commits, pack_described
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import pack_watermarks
 from ebbtide.waiting import pause
 from workloads.config import SamplerConfig, read_config
 from workloads.group_offsets import BrokerOffsetReader
-from workloads.process import Stop, run_client
-from workloads.reaching import connection_to
+from workloads.process import Stop, connection_to, run_client
 from workloads.status import ClientState, StatusFile
 
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 from ebbtide.snapshot.model import (
     CLEANUP,
     FLUSH_MESSAGES,

@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.advise.advice import Advice, AdvisedLine, unasked_brokers
 from analysis.advise.groups import brokers_in_words
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 
 MARK = "*"
 """Marks lines that are there only for the column `then`."""

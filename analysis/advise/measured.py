@@ -10,7 +10,7 @@ from analysis.advise.release import ReleaseFacts
 from ebbtide.releases.first_with import ELR_BY_DEFAULT
 from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.measured_runs import measured_rows
+from ebbtide.scenario.shipped import measured_rows
 
 _SHOWN_MAX = 2
 _UNCOMMITTED = "uncommitted-at-failover"

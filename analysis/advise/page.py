@@ -10,7 +10,7 @@ from analysis.advise.headline import MARK, MARK_MEANS, has_marked_lines, headlin
 from analysis.report.html import page_style
 from analysis.report.pages import page_templates
 from ebbtide.named_files import write_named_file
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 
 LOOKS = {"survives": "holds", "loses": "violated", "unknown": "unknown", "refused": "unknown"}
 """The tag of the report that each answer looks like."""

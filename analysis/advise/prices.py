@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from analysis.advise.assumption import KAFKA, RF
 from analysis.advise.groups import NEVER, GroupSettings
 from analysis.advise.release import ReleaseFacts
-from ebbtide.plurals import plural
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
+from ebbtide.shown_text import plural
 from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN
 
 Prices = dict[str, str]

@@ -11,9 +11,9 @@ from analysis.report.picture.model import ElectionMark, RunPicture
 from analysis.report.summary import JudgedRun, summary_lines
 from analysis.sentences.elections import ROAD_TEXT
 from analysis.sentences.words import count_lost, offset_s
-from ebbtide.plurals import plural
 from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.verdict import Verdict
+from ebbtide.shown_text import plural
 
 _SAME_IN_MEANING = ("record", "took", "longest phases", "without leader", "without ack")
 """Lines of the summary that differ from run to run without meaning anything: names and times."""

@@ -15,7 +15,7 @@ from analysis.spec.explore.wording import tolerance_note
 from analysis.spec.model.bounds import Bounds, bounds_in_words
 from analysis.spec.variants import VARIANTS
 from ebbtide.named_files import write_named_file
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 
 _ASKED = ("requests-held", "asked", "an AlterPartition is on its way: the ISR that the leader asks for")
 """What the look of held requests means here."""

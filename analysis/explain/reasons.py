@@ -19,11 +19,11 @@ from analysis.record.elections import ElectionEvent, elections_of
 from analysis.record.record import Record
 from analysis.sentences.elections import transition
 from analysis.sentences.words import MEANING, acks
-from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.verdict import Loss, Verdict
 from ebbtide.rules.table import ABORTED_READ, ANOMALIES, DUPLICATE, LOST
+from ebbtide.shown_text import plural
 from ebbtide.untrusted.values import decode_json
 
 Name = Literal["lost", "safe", "duplicated", "aborted", "never-acked", "acks-0", "below-start", "not-known"]

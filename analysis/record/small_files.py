@@ -24,8 +24,7 @@ from ebbtide.record.predictions import fitting_prediction
 from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
 from ebbtide.record.sums import read_sums
 from ebbtide.scenario.model import Prediction, Scenario
-from ebbtide.scenario.parse import parse
-from ebbtide.scenario.scenario_text import decode_scenario_text, read_scenario_text
+from ebbtide.scenario.parse import decode_scenario_text, parse, read_scenario_text
 from ebbtide.scenario.write import SCENARIO
 
 

@@ -32,8 +32,7 @@ import msgspec
 from analysis.record.record import Record
 from ebbtide.errors import EbbtideError
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.log_losses import BrokerLogLoss, log_losses
-from ebbtide.record.log_start import log_start_moves
+from ebbtide.record.log_losses import BrokerLogLoss, log_losses, log_start_moves
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.topic_lives import TopicLives, is_unknown, name_of, unknown_of
 from ebbtide.scenario.steps.proof import LogStartMove

@@ -13,8 +13,8 @@ from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
 from analysis.spark.java_start import JavaStart
-from ebbtide.account import account_name
 from ebbtide.errors import HarnessError
+from ebbtide.privileges import account_name
 from ebbtide.waiting import wait_until
 
 _START_TIMEOUT_S = 600.0

@@ -20,10 +20,10 @@ from analysis.spark.class_archive import class_archive
 from analysis.spark.class_path import class_path
 from analysis.spark.compilers import compiler_flags
 from analysis.spark.heap import heap_mib
-from ebbtide.account import account_name
 from ebbtide.errors import HarnessError
 from ebbtide.java import require_java
 from ebbtide.parent_death import start_tied
+from ebbtide.privileges import account_name
 from ebbtide.properties_file import render
 from ebbtide.scratch import ScratchFolder, java_scratch_flag
 from ebbtide.signals import defer_signals

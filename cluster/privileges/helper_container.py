@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cluster.host.processes import ProcessId, identify, is_alive
-from ebbtide.account import home_dir
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import cache_dir, state_dir
+from ebbtide.privileges import home_dir
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -22,11 +22,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ebbtide.account import home_dir
 from ebbtide.command import module_command
 from ebbtide.errors import ExitCode, HarnessError
 from ebbtide.parent_death import die_with_parent
-from ebbtide.privileges import PRIVILEGES_VARIABLE
+from ebbtide.privileges import PRIVILEGES_VARIABLE, home_dir
 from ebbtide.signals import exit_code_of
 
 _CLONE_NEWNS = 0x00020000

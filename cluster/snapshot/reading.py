@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, NONE, WireError
-from cluster.snapshot.first_contact import CONNECT_S, FIRST_ANSWER_S, first_answer, hint_for
 from cluster.snapshot.requests import (
     ApiFacts,
     Refused,
@@ -19,7 +18,7 @@ from cluster.snapshot.requests import (
     ask_reassignments,
     ask_topic_configs,
 )
-from cluster.snapshot.secure_connection import SecureConnection
+from cluster.snapshot.secure_connection import CONNECT_S, FIRST_ANSWER_S, SecureConnection, first_answer, hint_for
 from cluster.snapshot.security import Security
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import METADATA_VERSION

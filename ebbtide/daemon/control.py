@@ -15,8 +15,16 @@ from pathlib import Path
 
 import msgspec
 
-from ebbtide.daemon.connection import DaemonConnection, short_path
-from ebbtide.daemon.messages import AskStatus, ClusterStatus, EndCluster, Fire, Reply, Request
+from ebbtide.daemon.messages import (
+    AskStatus,
+    ClusterStatus,
+    DaemonConnection,
+    EndCluster,
+    Fire,
+    Reply,
+    Request,
+    short_path,
+)
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import state_dir
 from ebbtide.privileges import current_privileges

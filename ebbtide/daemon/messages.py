@@ -1,10 +1,21 @@
 """The messages on a cluster's control socket.
 
 Each connection carries one request and one reply, each a line of JSON.
+
+A connection to a cluster's daemon, on which every wait has a deadline and every answer a size limit.
+
+A daemon may be stopped, or busy for long, and something else may listen at its socket.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -15,6 +26,7 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.waiting import is_readable
 
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,3 +140,110 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: ClusterStatus | None = None
     step: StepEntry | None = None
     refusal: Refusal | None = None
+
+
+LINE_BYTES_MAX = 64 << 20
+"""More than the status of the largest cluster has."""
+_PART_BYTES = 1 << 16
+_PEER = struct.Struct("3i")
+_TIMEVAL = struct.Struct("ll")
+
+
+class DaemonConnection:
+    """A connection to the daemon of the cluster `name`; `timeout_s` is how long all its waits may take together.
+
+    `awaited` says in errors what the caller waits for; `log` is the daemon's.
+    """
+
+    def __init__(self, caller: socket.socket, name: str, log: Path, *, awaited: str, timeout_s: float) -> None:
+        self._socket = caller
+        self._name = name
+        self._log = log
+        self._awaited = awaited
+        self._timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
+
+    def connect(self, path: Path) -> None:
+        """Connect to a socket. Raises `OSError` if nobody listens, and `HarnessError` after the deadline."""
+        self._limit_sending()
+        try:
+            with short_path(path) as short:
+                self._socket.connect(short)
+        except BlockingIOError:  # it has not accepted the callers before this one
+            raise self._silence() from None
+
+    def send(self, message: bytes) -> None:
+        """Send a line. Raises `ConnectionError` if the daemon ended, and `HarnessError` after the deadline."""
+        self._limit_sending()
+        try:
+            self._socket.sendall(message + b"\n")
+        except BlockingIOError:
+            raise self._silence() from None
+
+    def receive(self) -> bytes:
+        """Return the line that the daemon answers, or what it sent of one before it closed the connection.
+
+        Raises `ConnectionError` if the daemon ended, and `HarnessError` after the deadline or for a line without end.
+        """
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            if not is_readable(self._socket, max(0.0, self._deadline - time.monotonic())):
+                raise self._silence()
+            part = self._socket.recv(_PART_BYTES)
+            if not part:
+                break
+            line += part
+            if len(line) > LINE_BYTES_MAX:
+                raise self.nonsense(f"more than {LINE_BYTES_MAX:,} bytes without a newline")
+        return bytes(line)
+
+    def daemon_pid(self) -> int:
+        """Return the daemon's pid as this process sees it, in any pid namespace."""
+        pid, _, _ = _PEER.unpack(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        return int(pid)
+
+    def nonsense(self, got: str) -> HarnessError:
+        """Return the error for an answer that nobody can read."""
+        return HarnessError(
+            f"the daemon of {self._name} answers with something else than {self._awaited}",
+            where=self._where(),
+            got=got,
+            allowed="one line of JSON, as a daemon of this release of ebbtide sends it",
+            next=self._remedy("use the release of ebbtide that started the cluster"),
+        )
+
+    def _silence(self) -> HarnessError:
+        return HarnessError(
+            f"the daemon of {self._name} did not answer: waited {self._timeout_s:g} s for {self._awaited}",
+            where=self._where(),
+            got="nothing; the daemon is stopped, or busy with another request",
+            next=self._remedy("try again later"),
+        )
+
+    def _where(self) -> str:
+        with contextlib.suppress(OSError):
+            if pid := self.daemon_pid():
+                return f"process {pid}, whose log is {self._log}"
+        return f"a process whose log is {self._log}"
+
+    def _remedy(self, first: str) -> str:
+        pid = 0
+        with contextlib.suppress(OSError):
+            pid = self.daemon_pid()
+        return f"{first}, or end it: kill -KILL {pid or 'PID'}; ebbtide clean"
+
+    def _limit_sending(self) -> None:
+        """Let the kernel end a wait for a full queue at the deadline."""
+        left = max(0.001, self._deadline - time.monotonic())
+        limit = _TIMEVAL.pack(int(left), int(left % 1 * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+
+@contextlib.contextmanager
+def short_path(path: Path) -> Iterator[str]:
+    """Yield a short path of the same socket: the kernel allows 107 characters."""
+    handle = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{handle}/{path.name}"
+    finally:
+        os.close(handle)

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ebbtide.errors import HarnessError
-from ebbtide.journal.commits import Commit, CommitAnswer, unpack_commits
-from ebbtide.journal.copies import unpack_copies, unpack_described
+from ebbtide.journal.commits import Commit, CommitAnswer, unpack_commits, unpack_copies, unpack_described
 from ebbtide.journal.file import JournalHeader, JournalReader
 from ebbtide.journal.frames import (
     ANSWERED,
@@ -41,12 +40,11 @@ from ebbtide.journal.frames import (
 )
 from ebbtide.journal.outcomes import UNRESOLVED
 from ebbtide.journal.spans import Spans
-from ebbtide.journal.topics import Columns, with_own_names
 from ebbtide.record.clients import TxnOutcome, write_client_events
 from ebbtide.record.files import JOURNAL_DIR, new_file, own_folder
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.tables import COMMITS, COPIES, DESCRIBED, POLLS, SENDS, WATERMARKS
-from ebbtide.record.topic_lives import TopicLives
+from ebbtide.record.topic_lives import Columns, TopicLives, with_own_names
 from ebbtide.untrusted.values import decoding
 
 JOURNAL_SUFFIX = ".journal"

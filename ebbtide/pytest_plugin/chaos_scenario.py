@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ebbtide.pytest_plugin.marker_places import UNPLACED_CHAOS, MarkerPlace
+from ebbtide.pytest_plugin.markers import UNPLACED_CHAOS, MarkerPlace
 from ebbtide.pytest_plugin.steps import as_toml
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ebbtide.plurals import plural
 from ebbtide.pytest_plugin.run_record import RunRecord, prediction_of
+from ebbtide.shown_text import plural
 
 if TYPE_CHECKING:
     from ebbtide.record.verdict import Loss

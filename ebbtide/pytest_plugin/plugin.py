@@ -13,7 +13,6 @@ import pytest
 
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.judgement import failure_message, one_line_summary, report_properties, where_to_look
-from ebbtide.pytest_plugin.marker_places import place_of_marker
 from ebbtide.pytest_plugin.markers import (
     MARKER_LINES,
     WrongMarker,
@@ -21,6 +20,7 @@ from ebbtide.pytest_plugin.markers import (
     describe_misspelt_markers,
     expected_of,
     needs_of,
+    place_of_marker,
     refuse_unused_chaos,
     releases_in,
     scenario_in,

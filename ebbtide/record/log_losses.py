@@ -2,19 +2,25 @@
 
 No metadata record says that a disk lost data. The schedule does, since the harness itself caused
 it. A SIGKILL loses nothing: the page cache survives the process.
+
+How requests to delete records moved log starts: written into steps.jsonl, and read back by the judge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from ebbtide.errors import EbbtideError
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.node_times import Span
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.admin import DeleteRecordsStep
 from ebbtide.scenario.steps.disk import DirectoryStep
-from ebbtide.scenario.steps.proof import MeasuredLog, StepProof
+from ebbtide.scenario.steps.proof import LogStartMove, MeasuredLog, StepProof
 from ebbtide.scenario.steps.table import KINDS, LOSES_RECORDS, TAKES_DOWN
+from ebbtide.scenario.words import PartitionName
 
 _WIPES = frozenset(kind for kind, one in KINDS.items() if one.loses == "all")
 UNCLEAN_STEPS = LOSES_RECORDS | {kind for kind in TAKES_DOWN if not KINDS[kind].clean}
@@ -107,3 +113,19 @@ def _whole_logs(logs: Mapping[str, MeasuredLog]) -> frozenset[str]:
         for name, log in logs.items()
         if log.leo_before is not None and log.leo_after is not None and log.leo_after >= log.leo_before
     )
+
+
+def log_start_moves(steps: Iterable[StepEntry]) -> Iterator[tuple[TopicPartition, LogStartMove]]:
+    """Return how the steps moved log starts, by the figures in their proofs.
+
+    A step without an effect counts, too: Kafka may have moved the log start and answered with an error. A proof of
+    another shape says nothing.
+    """
+    for step in steps:
+        move = step.figures(DeleteRecordsStep.Proof).log_start
+        try:
+            at = PartitionName(step.asked.partition or "").at
+        except EbbtideError:
+            continue
+        if move is not None and move.new > move.old:
+            yield TopicPartition(*at), move

@@ -2,6 +2,8 @@
 
 A run of a scenario without a prediction ends as-predicted if nothing in it violates the protocol, which allows some
 losses. Its word is "no prediction": nobody predicted what it shows.
+
+What `ebbtide analyze -` answers for each record.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import msgspec
+
 from ebbtide.errors import ExitCode
-from ebbtide.plurals import plural
 from ebbtide.record.manifest import NO_CONTROLLERS_NAMED
 from ebbtide.record.verdict import (
     EXIT_OF_OUTCOME,
@@ -26,6 +29,7 @@ from ebbtide.record.verdict import (
 )
 from ebbtide.rules.table import LOST, NO_COMMITTED_LOSS
 from ebbtide.scenario.model import Prediction
+from ebbtide.shown_text import plural
 
 if TYPE_CHECKING:
     from ebbtide.record.manifest import Manifest
@@ -140,3 +144,16 @@ def next_command(record: str, manifest: Manifest, verdict: Verdict) -> str:
         return "ebbtide scenarios    (other ways to break a cluster)"
     show = "hadoop fs -cat" if "://" in record else "cat"
     return f"{show} {shlex.quote(f'{record}/{VERDICT}')}    (the whole verdict)"
+
+
+class AnalyzedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that was judged, or why it was not: `failure`, with the exit code that `ebbtide analyze` gives it.
+
+    `can_judge` is false if no record can be judged, because Spark does not start.
+    """
+
+    record: str
+    outcome: Outcome | None = None
+    exit_code: int
+    failure: str | None = None
+    can_judge: bool = True

@@ -9,7 +9,7 @@ from msgspec import inspect
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.absent_words import absent_word
-from ebbtide.scenario.kafka_names import kafka_name_hint, name_with_dots
+from ebbtide.scenario.key_places import kafka_name_hint, name_with_dots
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.words import Duration

@@ -14,8 +14,7 @@ from pathlib import Path
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
 from ebbtide.scenario.kafka_settings import RefusedByKafka
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.parse import load, parse
-from ebbtide.scenario.scenario_text import read_scenario_text
+from ebbtide.scenario.parse import load, parse, read_scenario_text
 from ebbtide.scenario.shipped import shipped_files
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.suggestions import meant_name, nearest_names

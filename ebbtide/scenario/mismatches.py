@@ -2,6 +2,8 @@
 
 `msgspec.convert` stops at its first error; a person who made ten mistakes wants to see ten. This walker follows the
 same types, so that the vocabulary is written down once, in `ebbtide.scenario.model` and in the steps and triggers.
+
+Checks every text of a scenario file: names, titles, and what goes on to Kafka, a terminal or a page.
 """
 
 from __future__ import annotations
@@ -24,13 +26,19 @@ from ebbtide.scenario.allowed_values import (
     toml_value,
     without_none,
 )
-from ebbtide.scenario.kafka_names import kafka_name_hint, kafka_place_hint, kafka_table_hint, name_with_dots
-from ebbtide.scenario.key_places import place_of_key
+from ebbtide.scenario.key_places import (
+    kafka_name_hint,
+    kafka_place_hint,
+    kafka_table_hint,
+    name_with_dots,
+    place_of_key,
+)
+from ebbtide.scenario.model import NODE_ROLES
 from ebbtide.scenario.plain_values import is_set
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import SHOWN, STEP_TYPES, keys_of
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
-from ebbtide.shown_text import HIDDEN, names_secret
+from ebbtide.shown_text import HIDDEN, has_controls, names_secret
 from ebbtide.suggestions import allowed_words, bracketed_suggestion, meant_name
 
 _KINDS_PAGE = "see docs/scenario-steps.md"
@@ -258,3 +266,38 @@ def _fits(value: Any, kind: inspect.Type) -> bool:
         case inspect.StrType():
             return isinstance(value, str)
     return False
+
+
+_ONE_LINE = frozenset({"name", "title", "kafka"})
+"""Keys whose texts have one line."""
+_CHECKED_ELSEWHERE = frozenset(f"{role}_properties" for role in NODE_ROLES)
+"""`validate_settings` has the rules of .properties files."""
+_SHOWN_MAX = 60
+
+
+def validate_texts(raw: Any, where: str = "") -> Iterator[UsageError]:
+    """Report each key and each text of a decoded file that has control characters.
+
+    Descriptions may have several lines.
+    """
+    if isinstance(raw, dict):
+        for key, value in raw.items():
+            at = f"{where}.{key}" if where else key
+            if has_controls(key):
+                yield _controls_error(at, key)
+            if key not in _CHECKED_ELSEWHERE:
+                yield from validate_texts(value, at)
+    elif isinstance(raw, list):
+        for index, value in enumerate(raw):
+            yield from validate_texts(value, f"{where}[{index}]")
+    elif isinstance(raw, str) and has_controls(raw, lines=where.rpartition(".")[2] not in _ONE_LINE):
+        yield _controls_error(where, raw)
+
+
+def _controls_error(where: str, text: str) -> UsageError:
+    return UsageError(
+        "a text with control characters",
+        where=where,
+        got=repr(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."),
+        allowed="printable characters; descriptions may have several lines",
+    )

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, ClientLibrary, ConsumerLibrary, GroupProtocol
+from ebbtide.scenario.kafka_settings import DEFAULT_LIBRARY, ClientLibrary, ConsumerLibrary, GroupProtocol
 from ebbtide.scenario.steps.admin import AddPartitionsStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec

@@ -1,4 +1,9 @@
-"""Reads scenario files, and reports all problems of a wrong file at once."""
+"""Reads scenario files, and reports all problems of a wrong file at once.
+
+Reads and decodes scenario files; one that is too large to check within a second is refused.
+
+The work of some checks grows with the square of the steps, or with the number of predictions times that of releases.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +17,18 @@ from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.releases.known_releases import with_current_releases
 from ebbtide.scenario.foreign_files import SCENARIO_FILE, foreign_file_error
 from ebbtide.scenario.line_numbers import LineFinder, add_lines
-from ebbtide.scenario.mismatches import mismatches
+from ebbtide.scenario.mismatches import mismatches, validate_texts
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain_values import from_plain
 from ebbtide.scenario.safety import validate_words
-from ebbtide.scenario.scenario_text import decode_scenario_text, read_scenario_text
 from ebbtide.scenario.shipped import show_example
 from ebbtide.scenario.steps.table import help_of_kind
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.validate_effects import validate_effects
 from ebbtide.scenario.validate_predictions import validate_predictions
-from ebbtide.scenario.validate_texts import validate_texts
 from ebbtide.scenario.validate_usefulness import validate_usefulness
-from ebbtide.untrusted.files import UnreadableFile, is_file
+from ebbtide.untrusted.files import UnreadableFile, is_file, read_text
+from ebbtide.untrusted.values import decode_toml
 
 PROBLEMS_MAX = 100
 """A file with more is not read further: finding what each wrong word resembles takes a millisecond."""
@@ -162,3 +166,42 @@ def requested_levels(scenario: Path) -> Mapping[str, int]:
         return load(scenario).cluster.features
     except EbbtideError:
         return {}
+
+
+BYTES_MAX = 256 << 10
+"""Fifty times the largest scenario that comes with Ebbtide."""
+ELEMENTS_MAX = 1_000
+"""Of one list or table. A random schedule has at most 200 steps, and those that heal."""
+_RELEASES_MAX = 100
+
+
+def read_scenario_text(path: Path) -> str:
+    """Return the text of a scenario file. Raises `UnreadableFile`."""
+    return read_text(path, what="the scenario file", bytes_max=BYTES_MAX)
+
+
+def decode_scenario_text(text: str) -> dict[str, object]:
+    """Return the tables of a scenario file. Raises `ValueError` for other text than TOML, and `UsageError`."""
+    decoded = decode_toml(text)
+    for where, part in _lists_and_tables(decoded):
+        most = _RELEASES_MAX if where == "kafka" else ELEMENTS_MAX
+        if len(part) > most:
+            raise UsageError(
+                "too long for a scenario",
+                where=where or "top level of the file",
+                got=f"{len(part):,} {'keys' if isinstance(part, dict) else 'elements'}",
+                allowed=f"up to {most:,}",
+            )
+    return decoded
+
+
+def _lists_and_tables(decoded: dict[str, object]) -> Iterator[tuple[str, dict[str, object] | list[Any]]]:
+    waiting: list[tuple[str, Any]] = [("", decoded)]
+    while waiting:
+        where, value = waiting.pop()
+        if isinstance(value, dict):
+            yield where, value
+            waiting += [(f"{where}.{key}" if where else key, one) for key, one in value.items()]
+        elif isinstance(value, list):
+            yield where, value
+            waiting += [(f"{where}[{at}]", one) for at, one in enumerate(value)]

@@ -1,13 +1,23 @@
-"""Where the shipped scenarios are: ebbtide/scenarios/GROUP/NAME.toml, so a file's folder is its group."""
+"""Where the shipped scenarios are: ebbtide/scenarios/GROUP/NAME.toml, so a file's folder is its group.
+
+What recorded runs of the catalogue lost, and how long they took.
+
+`measured.json` is a link to docs/measured.json; a wheel holds the file itself.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
+from importlib.resources import files
 from importlib.resources.abc import Traversable
 from operator import itemgetter
+from statistics import median
+from typing import Protocol
+
+import msgspec
 
 from ebbtide.scenario.key_places import header_of_table
 from ebbtide.suggestions import nearest_words
@@ -99,3 +109,43 @@ def _keys_in(scenario: Mapping[str, object], table: str) -> set[str]:
         value = [*value.values()] if table == "topics" else [value]
     tables = value if isinstance(value, list) else []
     return {key for one in tables for key in one}
+
+
+class MeasuredRow(msgspec.Struct, frozen=True):
+    """One row of docs/measured.json, as far as it is needed; `took_s` is a median."""
+
+    scenario: str
+    target: str
+    runtime: str
+    lost: tuple[str, ...]
+    took_s: float
+
+
+@cache
+def measured_rows() -> tuple[MeasuredRow, ...]:
+    """Return all rows."""
+    content = (files("ebbtide.scenario") / "measured.json").read_bytes()
+    return tuple(msgspec.json.decode(content, type=tuple[MeasuredRow, ...]))
+
+
+class _Timed(Protocol):
+    @property
+    def runtime(self) -> str: ...
+    @property
+    def took_s(self) -> float: ...
+
+
+def usual_s(rows: Sequence[_Timed]) -> float | None:
+    """Return how long a run of a scenario usually takes, without its verdict; None: there are no rows.
+
+    This is the median of its rows, of those on the local runtime if there are any.
+    """
+    local = [row for row in rows if row.runtime == "local"]
+    return median(row.took_s for row in local or rows) if rows else None
+
+
+def took_in_words(took_s: float | None) -> str:
+    """Return a time of `usual_s` in seconds or minutes; `-` if it was not measured."""
+    if took_s is None:
+        return "-"
+    return f"{took_s:.0f} s" if took_s < 99.5 else f"{took_s / 60:.0f} min"

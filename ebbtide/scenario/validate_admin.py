@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
+from ebbtide.scenario.kafka_settings import DEFAULT_LIBRARY
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.references import EarlierNames, limit
 from ebbtide.scenario.roles import Role, overlap

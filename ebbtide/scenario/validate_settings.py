@@ -16,9 +16,8 @@ from ebbtide.errors import UsageError
 from ebbtide.properties_file import is_writable
 from ebbtide.releases.known_releases import is_known
 from ebbtide.scenario.absent_words import absent_word
-from ebbtide.scenario.client_libraries import LIBRARIES
-from ebbtide.scenario.kafka_names import kafka_name_hint
 from ebbtide.scenario.kafka_settings import (
+    LIBRARIES,
     REFERENCE,
     KafkaSetting,
     Place,
@@ -27,6 +26,7 @@ from ebbtide.scenario.kafka_settings import (
     refused_kind,
     settings_at,
 )
+from ebbtide.scenario.key_places import kafka_name_hint
 from ebbtide.scenario.model import NODE_ROLES, ProducerSpec, Scenario
 from ebbtide.scenario.steps.admin import SetConfigStep
 from ebbtide.shown_text import HIDDEN, names_secret

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.named_files import check_named_file
-from harness.cli.advise_scenarios import check_folder, write_scenarios
+from harness.cli.advise_table import check_folder, write_scenarios
 from harness.cli.command import Args, Command
 from harness.cli.option_values import addresses_of
 from harness.cli.options import add_connection_options, add_html_option, add_json_option

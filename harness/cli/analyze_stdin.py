@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.judging_process import TOGETHER_MARK
-from ebbtide.record.analyzed import AnalyzedRecord
-from ebbtide.record.outcomes import FailOn, exit_code_of
+from ebbtide.record.outcomes import AnalyzedRecord, FailOn, exit_code_of
 from ebbtide.record.verdict import Verdict
 from ebbtide.signals import is_interrupt
 from harness.cli.crash import write_crash_report

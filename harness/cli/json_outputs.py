@@ -13,7 +13,7 @@ from ebbtide.record.verdict import Verdict
 from harness.replay.compare import Departure
 from harness.replay.finding import RunFinding
 from harness.replay.replaying import ReplaySummary
-from harness.shrink.kept import KeptStep
+from harness.shrink.file import KeptStep
 
 Shape = Literal["one object", "one object a line", "one array"]
 
@@ -101,14 +101,14 @@ def json_outputs() -> tuple[JsonOutput, ...]:
     from cluster.doctor import Check
     from cluster.images.find import BuiltImage
     from ebbtide.daemon.messages import ClusterStatus
-    from ebbtide.record.analyzed import AnalyzedRecord
+    from ebbtide.record.outcomes import AnalyzedRecord
     from ebbtide.record.rows import PartitionState
     from harness.cli.cluster_outputs import DownOutput, FaultOutput
-    from harness.cli.compare_output import CompareOutput
     from harness.cli.kafka import ReleaseRow
     from harness.cli.kafka_image import RemovedImage
-    from harness.cli.night_outputs import NightOutput, SiteOutput
+    from harness.cli.nightly_site import NightOutput, SiteOutput
     from harness.cli.runs import RecordRow
+    from harness.cli.runs_compare import CompareOutput
     from harness.cli.scenarios import ShippedScenario
     from harness.cli.scenarios_check import CheckedFile
     from harness.cli.spec_outputs import SpecCheckOutput, SpecFindOutput, SpecRulesOutput, SpecVectorsOutput

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.judging_progress import Heartbeat, place_of
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ebbtide.errors import UsageError
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 
 _NAMED_MAX = 3
 

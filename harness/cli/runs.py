@@ -41,8 +41,8 @@ def run(args: Args) -> ExitCode:
     Raises `UsageError` if the folder is missing, or is something else.
     """
     from ebbtide.errors import UsageError
-    from ebbtide.plurals import plural
     from ebbtide.record.manifest import MANIFEST, is_record
+    from ebbtide.shown_text import plural
     from ebbtide.untrusted.files import is_folder
 
     directory = args.runs

@@ -1,4 +1,7 @@
-"""`ebbtide runs compare RUN RUN...`: puts judged runs on one time axis, and says what differs."""
+"""`ebbtide runs compare RUN RUN...`: puts judged runs on one time axis, and says what differs.
+
+What `ebbtide runs compare` prints with --json.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from analysis.compare.differences import ComparedRow
+from analysis.compare.page import RunComparison
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.named_files import check_named_file
-from ebbtide.plurals import plural
 from ebbtide.record.folder import RecordFolder
-from ebbtide.shown_text import shown_path
+from ebbtide.shown_text import plural, shown_path
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.options import add_json_option, add_out_option
@@ -76,8 +82,6 @@ def run(args: Args) -> ExitCode:
     shown = shown_page(path)
     compared = write_comparison(records, path)
     if args.json:
-        from harness.cli.compare_output import compare_output
-
         print_json(compare_output(compared, records, path))
     else:
         _print_page(compared, shown)
@@ -165,3 +169,60 @@ def _print_page(compared: RunComparison, shown: str) -> None:
     for sentence in compared.failures:
         print(sentence)
     print(f"comparison: {shown}")
+
+
+class ComparedVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a comparison; `loses`: it lost committed records.
+
+    `failure` says why the run did not complete, null if it did. `is_compared` is false for a run that then sent no
+    record, so that nothing can be compared for it.
+    """
+
+    record: str
+    run_id: str
+    target: str
+    outcome: str
+    headline: str
+    loses: bool
+    failure: str | None
+    is_compared: bool
+
+
+class CompareOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs between runs, and the page that shows it.
+
+    `sentences` say it in words. `rows` and `elections` have a cell for each run; `elections` are those of `partition`,
+    which is null if the runs have no partition in common.
+    """
+
+    page: str
+    runs: tuple[ComparedVerdict, ...]
+    partition: str | None
+    sentences: tuple[str, ...]
+    elections: tuple[ComparedRow, ...]
+    rows: tuple[ComparedRow, ...]
+
+
+def compare_output(compared: RunComparison, records: Sequence[Path], page: Path) -> CompareOutput:
+    """Return a comparison without its pictures."""
+    runs = (
+        ComparedVerdict(
+            record=str(record),
+            run_id=run.run_id,
+            target=run.target,
+            outcome=run.outcome,
+            headline=run.headline,
+            loses=run.loses,
+            failure=run.failure,
+            is_compared=run.is_compared,
+        )
+        for record, run in zip(records, compared.runs, strict=True)
+    )
+    return CompareOutput(
+        page=str(page),
+        runs=tuple(runs),
+        partition=compared.partition,
+        sentences=compared.sentences,
+        elections=compared.elections,
+        rows=compared.rows,
+    )

@@ -75,8 +75,7 @@ def _show(name: str) -> ExitCode:
 def _shipped() -> Iterator[ShippedScenario]:
     """Yield the scenarios by group, each group by name."""
     from ebbtide.scenario import catalogue
-    from ebbtide.scenario.measured_runs import measured_rows, usual_s
-    from ebbtide.scenario.shipped import files_by_group
+    from ebbtide.scenario.shipped import files_by_group, measured_rows, usual_s
 
     for group, files in files_by_group().items():
         for one in map(catalogue.find, files):
@@ -92,8 +91,7 @@ def _shipped() -> Iterator[ShippedScenario]:
 
 
 def _print(rows: Iterable[ShippedScenario]) -> None:
-    from ebbtide.scenario.measured_runs import took_in_words
-    from ebbtide.scenario.shipped import GROUPS
+    from ebbtide.scenario.shipped import GROUPS, took_in_words
 
     print(f"start here: {_START}")
     for group, shown in groupby(rows, key=lambda row: row.group):

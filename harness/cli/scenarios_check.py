@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 from harness.cli.command import Args, Command
 from harness.cli.options import add_json_option
 from harness.cli.output import print_json
@@ -111,9 +111,8 @@ def _load(file: Path) -> tuple[Scenario, tuple[str, ...], list[UsageError]]:
     """
     from ebbtide.scenario import catalogue
     from ebbtide.scenario.line_numbers import add_lines
-    from ebbtide.scenario.parse import load, parse
+    from ebbtide.scenario.parse import load, parse, read_scenario_text
     from ebbtide.scenario.safety import unknown_releases
-    from ebbtide.scenario.scenario_text import read_scenario_text
     from ebbtide.untrusted.files import is_file, is_folder
     from harness.watch.plan import read_workload
 
@@ -136,7 +135,7 @@ def _load(file: Path) -> tuple[Scenario, tuple[str, ...], list[UsageError]]:
 
 def _run_needs(file: Path) -> tuple[str, ...]:
     """Return the keys that only a run would need of a workload; empty for any other file."""
-    from ebbtide.scenario.scenario_text import decode_scenario_text, read_scenario_text
+    from ebbtide.scenario.parse import decode_scenario_text, read_scenario_text
     from harness.watch.plan import lacks_only_for_a_run
 
     try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode
 from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 from ebbtide.signals import is_interrupt
 from harness.cli import completing
 from harness.cli.command import Args, Command

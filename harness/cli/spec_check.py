@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode
 from ebbtide.named_files import check_named_file
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 from harness.cli.command import Args, Command
 from harness.cli.options import add_html_option, add_json_option
 from harness.cli.output import print_json

@@ -7,8 +7,8 @@ from functools import partial
 
 from ebbtide.errors import COMMAND_LINE, ExitCode, Problems, UsageError
 from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
-from ebbtide.plurals import plural
 from ebbtide.releases.known_releases import parse_version
+from ebbtide.shown_text import plural
 from harness.cli.command import Args, Command
 from harness.cli.option_values import split_list
 from harness.cli.options import add_json_option, add_out_option, add_releases_option

@@ -91,7 +91,7 @@ def run(args: Args) -> ExitCode:
 
 
 def _pass_events_on(args: Args) -> ExitCode:
-    from ebbtide.plurals import plural
+    from ebbtide.shown_text import plural
     from ebbtide.untrusted.files import read_file, read_stdin
     from harness.watch.marks import notes_of, pass_on, watch_going_on
 

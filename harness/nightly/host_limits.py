@@ -13,7 +13,7 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.table import DISK_TROUBLES
 from harness.nightly.job import Job
 from harness.nightly.store import SkippedJob
-from harness.runner.client_tools import librdkafka_users
+from harness.runner.host import librdkafka_users
 
 
 def unavailable_abilities(checks: Iterable[Check]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from statistics import median
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.measured_runs import measured_rows
+from ebbtide.scenario.shipped import measured_rows
 from harness.nightly.job import Job
 
 SHARDS_MAX = 1000

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from ebbtide.plurals import plural
 from ebbtide.record.files import write_atomically
+from ebbtide.shown_text import plural
 from harness.nightly.job import Job, group_label
 from harness.nightly.store import FinishedJob, Followup, JobEnd, NightPlan, SkippedJob
 

@@ -12,7 +12,7 @@ from random import Random
 
 import msgspec
 
-from ebbtide.record.json_files import append_line, read_lines
+from ebbtide.record.files import append_line, read_lines
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain_values import read_part, to_plain
 from ebbtide.scenario.steps.table import StepKind

@@ -9,12 +9,12 @@ import msgspec
 
 from analysis.judge.outcome.reasons import unproven_reasons
 from analysis.sentences.words import MEANING
-from ebbtide.plurals import plural
 from ebbtide.record.outcomes import lost_counts
 from ebbtide.record.predictions import fitting_prediction
 from ebbtide.record.verdict import Verdict, count_acked_by_brokers
 from ebbtide.rules.table import NO_COMMITTED_LOSS
 from ebbtide.scenario.steps.table import ADMIN_KINDS
+from ebbtide.shown_text import plural
 from harness.replay.recorded_run import LoadedRun
 
 _NO_FAULTS = frozenset({"wait", *ADMIN_KINDS})

@@ -1,4 +1,7 @@
-"""Facts of the host and the client libraries, and checks of the runs' folder."""
+"""Facts of the host and the client libraries, and checks of the runs' folder.
+
+Provides what the clients of a scenario need besides kafka-python, before a run makes anything.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,24 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
 
 from cluster.doctor import FREE_DISK_BYTES
+from cluster.runtime.java_programs import ToolCommand, ensure_compiler
 from ebbtide import __version__
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.folders import HeldFolder
+from ebbtide.librdkafka import require_librdkafka
 from ebbtide.ownership import Untrusted, check_trusted, sudo_users
 from ebbtide.privileges import current_privileges
 from ebbtide.properties_file import is_writable
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import has_record_version, is_record
+from ebbtide.scenario.model import Scenario
 
 _FULL_BYTES = 8 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -160,3 +166,40 @@ def is_disk_full(error: Exception, folder: Path) -> bool:
     if os.strerror(errno.ENOSPC) in str(error):
         return True
     return shutil.disk_usage(folder).free < _FULL_BYTES
+
+
+def librdkafka_users(scenario: Scenario) -> list[str]:
+    """Return the places of a scenario's clients that use librdkafka, such as `producers[0]`."""
+    producers = [f"producers[{index}]" for index, one in enumerate(scenario.producers) if one.library == "librdkafka"]
+    consumers = [f"consumers[{index}]" for index, one in enumerate(scenario.consumers) if one.library == "librdkafka"]
+    return producers + consumers
+
+
+def require_libraries(scenario: Scenario) -> None:
+    """Raise `HarnessError` if a client library of the scenario is not installed."""
+    users = librdkafka_users(scenario)
+    if not users:
+        return
+    try:
+        require_librdkafka()
+    except HarnessError as error:
+        raise HarnessError(
+            f"the scenario has librdkafka clients, and {error.what}",
+            where=", ".join(users),
+            got=error.got,
+            allowed=error.allowed,
+            next=error.next,
+        ) from None
+
+
+def java_tools(scenario: Scenario, kafka: str, note: Callable[[str], None]) -> dict[int, ToolCommand]:
+    """Return the command of each Java producer by its id; fetches what is missing.
+
+    The client is of the release that the producer names, else of `kafka`. Raises `EbbtideError`.
+    """
+    releases = {one.id: one.client_kafka or kafka for one in scenario.producers if one.library == "java"}
+    tools = {
+        release: ensure_compiler(release, lambda event: note(f"Kafka {event.version}: {event.phase}"))
+        for release in set(releases.values())
+    }
+    return {producer: tools[release] for producer, release in releases.items()}

@@ -20,9 +20,9 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from ebbtide.kraft.image import describe
-from ebbtide.plurals import plural
 from ebbtide.record.rows import PartitionState
 from ebbtide.shown_console import new_view
+from ebbtide.shown_text import plural
 from harness.runner.display import Display, PlainDisplay
 from harness.runner.run_state import RunState, StepState
 

@@ -43,20 +43,19 @@ from ebbtide.record.manifest import (
 from ebbtide.record.sums import update_sums, write_sums
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
 from ebbtide.releases.known_releases import parse_version
-from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
+from ebbtide.scenario.kafka_settings import DEFAULT_LIBRARY
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario
 from ebbtide.scenario.roles import FIRST_CONTROLLER
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.shown_text import shown_path
 from ebbtide.signals import is_interrupt
-from harness.runner.client_tools import java_tools, require_libraries
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_answered_high_watermarks, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
 from harness.runner.ending import End
 from harness.runner.gates import Gate
-from harness.runner.host import client_versions, host_facts, is_disk_full, make_record
+from harness.runner.host import client_versions, host_facts, is_disk_full, java_tools, make_record, require_libraries
 from harness.runner.session import Session
 from harness.runner.settings_check import check_settings, unknown_properties_error
 from workloads.config import FINAL_CONSUMER

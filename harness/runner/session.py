@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from cluster.runtime.base import Runtime
-from cluster.runtime.tool_command import ToolCommand
+from cluster.runtime.java_programs import ToolCommand
 from ebbtide.folders import HeldFolder
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import METADATA_FOLDER, log_dir_of, log_end, replica_folder
@@ -23,13 +23,12 @@ from ebbtide.scenario.steps.table import CLOCK_KINDS
 from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.write import SCENARIO, text_of
 from faults.wire import nodes_to_intercept
-from harness.runner.clock_log import ClockLog
 from harness.runner.display import Display, NodeState
 from harness.runner.draws import Draws
 from harness.runner.ending import End, Ending
 from harness.runner.forming import form_on, roll_to
 from harness.runner.gates import Gate
-from harness.runner.node_watch import NodeWatch
+from harness.runner.node_watch import ClockLog, NodeWatch
 from harness.runner.run_state import SHOW_EVERY_S, run_state_of
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView

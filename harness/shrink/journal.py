@@ -16,7 +16,7 @@ import msgspec
 
 from ebbtide.errors import HarnessError
 from ebbtide.locks import hold_lock
-from ebbtide.record.json_files import append_line
+from ebbtide.record.files import append_line
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.write import text_of
 from ebbtide.untrusted.files import read_file

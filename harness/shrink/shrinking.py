@@ -21,10 +21,9 @@ from harness.runner.display import Display
 from harness.runner.launch import Launch
 from harness.runner.run import new_seed
 from harness.runner.run_state import RunState
-from harness.shrink.file import file_text, start_scenario
+from harness.shrink.file import KeptStep, file_text, kept_steps, start_scenario
 from harness.shrink.goal import Goal, goal_from_record
 from harness.shrink.journal import Journal, lock_folder
-from harness.shrink.kept import KeptStep, kept_steps
 from harness.shrink.refute import Refuter
 from harness.shrink.running import LOG, CandidateRunner
 from harness.shrink.search import Search, SmallerScenario, Start

@@ -9,8 +9,8 @@ from jinja2 import Environment
 
 from analysis.report.pages import page_templates
 from ebbtide.errors import UsageError
-from ebbtide.plurals import plural
 from ebbtide.record.files import write_atomically
+from ebbtide.shown_text import plural
 from harness.nightly.job import group_label
 from harness.site.model import MARKS, RunRow, Site, night_text
 

@@ -15,7 +15,7 @@ import msgspec
 from cluster.watched.watch_topic import PREFIX
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.releases.known_releases import KNOWN
-from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
+from ebbtide.scenario.kafka_settings import DEFAULT_LIBRARY
 from ebbtide.scenario.model import MAX_BROKERS, ConsumerSpec, Prediction, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.safety import TOPIC_MAX

@@ -9,8 +9,8 @@ import msgspec
 
 from cluster.kafka_api.connection import WireError
 from cluster.kafka_api.metadata_log import QuorumRefused, quorum_voters
-from cluster.snapshot.first_contact import first_answer, hint_for
 from cluster.snapshot.requests import ApiFacts, Refused, ask_api_versions
+from cluster.snapshot.secure_connection import first_answer, hint_for
 from cluster.snapshot.security import security_of
 from cluster.watched.watch_topic import connection_to
 from ebbtide.errors import UsageError

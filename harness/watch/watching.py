@@ -28,7 +28,6 @@ from ebbtide.journal.payload import value_of
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.logs.segments import METADATA_FOLDER
-from ebbtide.plurals import plural
 from ebbtide.record.files import LOGS_DIR, RAW_DIR, mark_going, write_atomically
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import (
@@ -51,7 +50,7 @@ from ebbtide.record.verdict import unfinished_verdict, write_verdict
 from ebbtide.releases.known_releases import minor_of
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.write import SCENARIO, text_of
-from ebbtide.shown_text import shown_path
+from ebbtide.shown_text import plural, shown_path
 from ebbtide.signals import is_interrupt
 from ebbtide.waiting import WaitExpired, pause
 from harness.runner.collect import RAW_LIMIT_BYTES

@@ -16,15 +16,14 @@ from live.single_node import VERSION, kafka_node
 from live.workloads_of_node import Make, await_producers, make, start
 from msgspec.structs import replace
 
-from cluster.runtime.java_programs import ensure_compiler
-from cluster.runtime.tool_command import ToolCommand
+from cluster.runtime.java_programs import ToolCommand, ensure_compiler
 from ebbtide.errors import Disturbed
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalReader
 from ebbtide.journal.frames import POLLED, PolledRecords, unpack_polled
 from ebbtide.record.clients import read_client_events
 from ebbtide.record.folder import RecordFolder
-from ebbtide.scenario.client_libraries import ClientLibrary, GroupProtocol
+from ebbtide.scenario.kafka_settings import ClientLibrary, GroupProtocol
 from ebbtide.scenario.model import ConsumerSpec, CopiedOffsets, ProducerSpec
 from ebbtide.waiting import wait_until
 from workloads.commits import COMMITS_OF_A_CONSUMER

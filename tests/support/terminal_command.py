@@ -30,9 +30,9 @@ from analysis.spark import session as spark_session
 from cluster import doctor
 from cluster.jars import releases
 from ebbtide import judging_process
-from ebbtide.record.analyzed import AnalyzedRecord
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
+from ebbtide.record.outcomes import AnalyzedRecord
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
 from harness.cli import judging, main

@@ -23,11 +23,10 @@ import msgspec
 from packaging.version import Version
 
 from analysis.judge.outcome.prediction import prediction_sentence
-from ebbtide.plurals import plural
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.measured_runs import took_in_words, usual_s
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.shipped import GROUPS, files_by_group
+from ebbtide.scenario.shipped import GROUPS, files_by_group, took_in_words, usual_s
+from ebbtide.shown_text import plural
 from harness.nightly.store import FinishedJob, Store
 from tools.pages import facts, kinds
 from tools.pages.recorded_runs import finished_jobs

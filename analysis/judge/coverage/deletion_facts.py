@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from analysis.record.record import Record
 from ebbtide.coverage_fact import Fact
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.log_start import log_start_moves
+from ebbtide.record.log_losses import log_start_moves
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.admin import DeleteTopicStep
 

@@ -20,7 +20,7 @@ from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import ACKS_SPELLED
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.rules.table import LOST
-from ebbtide.scenario.client_libraries import OTHER_LIBRARIES
+from ebbtide.scenario.kafka_settings import OTHER_LIBRARIES
 from ebbtide.untrusted.parquet import read_rows
 
 FACTS = (

@@ -17,10 +17,10 @@ from analysis.judge.outcome.prediction import Comparison
 from analysis.judge.outcome.reasons import first_case, unexplained_reasons, unknown_reasons
 from analysis.judge.rules.clause import CheckedClause
 from analysis.reconcile.model import HwRegression, ItemGroup, LostCommits, LostRange, VanishedRange
-from ebbtide.plurals import plural
 from ebbtide.record.properties import hw_fell_without_cause, is_needed
 from ebbtide.record.verdict import NOTHING_SENT, Outcome
 from ebbtide.rules.table import NO_HW_REGRESSION
+from ebbtide.shown_text import plural
 
 _FATES: tuple[tuple[type[ItemGroup], str, str], ...] = (
     (VanishedRange, "read record", "vanished"),

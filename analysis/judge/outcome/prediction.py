@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 import msgspec
 
 from analysis.judge.outcome.service_bounds import compare_unavailability, unavailability_phrases
-from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.predictions import (
     EXPECTED_BY,
@@ -22,6 +21,7 @@ from ebbtide.record.verdict import Outcome, PropertyStatus, Unavailability
 from ebbtide.rules.table import ANOMALIES
 from ebbtide.scenario.facts import missing_needs
 from ebbtide.scenario.model import LossExpectation, Prediction, Scenario
+from ebbtide.shown_text import plural
 
 
 class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,6 @@ from analysis.judge.history.attributed import AnyAnomaly, election_of
 from analysis.judge.history.evidence import Attribution
 from analysis.judge.rules.clause import CheckedClause
 from analysis.reconcile.model import HwRegression, LostCommits, LostRange, VanishedRange, WrongCopies
-from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest, reason_of_message
 from ebbtide.record.steps import StepEntry
 from ebbtide.rules.table import ANOMALIES
@@ -16,6 +15,7 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.scenario.steps.table import CUT_KINDS
 from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.shown_text import plural
 
 _TOLD_MAX = 20
 _NAMES_BEFORE_REASON = 2

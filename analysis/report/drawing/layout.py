@@ -22,7 +22,7 @@ from analysis.report.drawing.tips import tip
 from analysis.report.picture.model import ElectionMark, NodeLane, PartitionPicture, RunPicture, StateSpan, StepSpan
 from analysis.sentences import words
 from analysis.sentences.elections import ROAD_TEXT, Blame
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 
 LEGEND: tuple[tuple[str, str, str], ...] = (
     ("leader", "leader", "leads the partition: producers and consumers talk to this broker"),

@@ -16,9 +16,9 @@ from analysis.report.picture.model import (
 )
 from analysis.sentences import words
 from analysis.sentences.elections import ROAD_TEXT, Blame, transition
-from ebbtide.plurals import plural
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Verdict
+from ebbtide.shown_text import plural
 
 _ROLE_TEXT: Mapping[RoleState, str] = {
     "leader": "leader",

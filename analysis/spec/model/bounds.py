@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.spec.model.words import MAX_RECORDS
 from ebbtide.errors import UsageError
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 
 AdminKind = Literal[
     "reassign",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.account import account_name, home_dir
 from ebbtide.errors import ExitCode, HarnessError
 from ebbtide.places import cache_dir, state_dir
+from ebbtide.privileges import account_name, home_dir
 from harness.cli.crash import write_crash_report
 from harness.cli.main import main
 

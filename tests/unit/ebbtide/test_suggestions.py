@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ebbtide.plurals import plural
+from ebbtide.shown_text import plural
 from ebbtide.suggestions import (
     allowed_words,
     bracketed_suggestion,

@@ -13,7 +13,7 @@ from ebbtide.scenario.model import ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import text_of
-from harness.runner.client_tools import require_libraries
+from harness.runner.host import require_libraries
 from workloads.config import Endpoints, ProducerConfig
 from workloads.library_settings import java_settings, librdkafka_settings
 from workloads.librdkafka_sends import name_of_error

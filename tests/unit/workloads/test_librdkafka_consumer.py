@@ -15,7 +15,7 @@ from kafka.errors import LogTruncationError, NoOffsetForPartitionError, OffsetOu
 from kafka.structs import OffsetAndMetadata
 
 from ebbtide.journal.commits import LastCommitAnswer, outcome_of_commit
-from ebbtide.scenario.client_libraries import GroupProtocol
+from ebbtide.scenario.kafka_settings import GroupProtocol
 from workloads import librdkafka_consumer
 from workloads.config import ConsumerConfig, Endpoints
 from workloads.library_settings import librdkafka_consumer_settings

@@ -19,7 +19,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, LATEST, BrokerConnection, WireError
-from ebbtide.journal.copies import PartitionAnswer, pack_described, unpack_described
+from ebbtide.journal.commits import PartitionAnswer, pack_described, unpack_described
 from ebbtide.journal.file import JournalHeader, JournalReader, JournalWriter
 from ebbtide.waiting import wait_until
 from workloads.config import Endpoints, SamplerConfig

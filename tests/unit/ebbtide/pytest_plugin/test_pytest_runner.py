@@ -23,7 +23,7 @@ from ebbtide.pytest_plugin import runner as runners
 from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 from ebbtide.pytest_plugin.command_failed import CommandFailed
-from ebbtide.pytest_plugin.marker_places import UNPLACED_CHAOS, MarkerPlace
+from ebbtide.pytest_plugin.markers import UNPLACED_CHAOS, MarkerPlace
 from ebbtide.pytest_plugin.runner import CommandRunner, Lease
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.steps import StepEntry

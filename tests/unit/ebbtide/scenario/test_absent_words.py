@@ -12,10 +12,8 @@ import pytest
 
 from ebbtide.pytest_plugin.steps import did_you_mean_step
 from ebbtide.scenario.absent_words import AbsentWord, absent_word, absent_words, plain_word
-from ebbtide.scenario.client_libraries import ClientLibrary, GroupProtocol
-from ebbtide.scenario.kafka_names import _KEYS
-from ebbtide.scenario.kafka_settings import allowed_settings, refused_kinds
-from ebbtide.scenario.key_places import place_of_key
+from ebbtide.scenario.kafka_settings import ClientLibrary, GroupProtocol, allowed_settings, refused_kinds
+from ebbtide.scenario.key_places import _KEYS, place_of_key
 from ebbtide.scenario.model import ClusterSpec, ConsumerSpec, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.steps.table import KINDS, STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS

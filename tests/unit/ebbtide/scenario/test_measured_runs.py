@@ -6,7 +6,7 @@ import ast
 
 from checkout import ROOT
 
-from ebbtide.scenario.measured_runs import measured_rows
+from ebbtide.scenario.shipped import measured_rows
 
 
 def test_every_scenario_that_was_measured_took_some_time() -> None:

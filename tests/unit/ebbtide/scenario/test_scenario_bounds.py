@@ -15,8 +15,7 @@ import tomli_w
 
 from ebbtide.errors import Problems, UsageError
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.parse import PROBLEMS_MAX, load, parse
-from ebbtide.scenario.scenario_text import BYTES_MAX, ELEMENTS_MAX, decode_scenario_text
+from ebbtide.scenario.parse import BYTES_MAX, ELEMENTS_MAX, PROBLEMS_MAX, decode_scenario_text, load, parse
 
 CPU_MAX_S = 4.0
 """Each file takes less than 1 s on a host that does nothing else; without bounds, each took more than 8 s."""

@@ -16,7 +16,7 @@ from analysis.spark import java_start
 from cluster import doctor
 from ebbtide import judging_process
 from ebbtide.errors import ExitCode, HarnessError, Problems, UsageError
-from ebbtide.record.analyzed import AnalyzedRecord
+from ebbtide.record.outcomes import AnalyzedRecord
 from ebbtide.record.verdict import VERDICT, Verdict
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import parse

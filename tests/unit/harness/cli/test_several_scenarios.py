@@ -12,8 +12,8 @@ import pytest
 
 from ebbtide import judging_process
 from ebbtide.errors import ExitCode, HarnessError
-from ebbtide.record.analyzed import AnalyzedRecord
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.outcomes import AnalyzedRecord
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Outcome, Verdict, write_verdict
 from ebbtide.scenario import catalogue
 from harness.cli.main import main

@@ -20,7 +20,7 @@ from replay_records import LOST
 from cluster.doctor import LIBRDKAFKA_CLIENTS, VOLUMES, XFS_POWER_LOSS, Check
 from cluster.runtime.choose import LocalChoice
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
-from ebbtide.record.analyzed import AnalyzedRecord
+from ebbtide.record.outcomes import AnalyzedRecord
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.steps.table import DISK_TROUBLES, WIRE_KINDS
 from harness.cli.night_settings import scenarios_of

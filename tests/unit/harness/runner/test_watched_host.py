@@ -14,8 +14,7 @@ from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.record.clock import ClockReading, kafka_clocks, read_clock
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry
-from harness.runner.clock_log import ClockLog
-from harness.runner.node_watch import NodeWatch
+from harness.runner.node_watch import ClockLog, NodeWatch
 
 SESSION_S = 3.0
 

@@ -27,10 +27,9 @@ from harness.runner import launch as launching
 from harness.runner.launch import Launch, LaunchOptions
 from harness.shrink import shrinking
 from harness.shrink.answers import CandidateRun
-from harness.shrink.file import file_text
+from harness.shrink.file import KeptStep, file_text
 from harness.shrink.goal import goal_from_record
 from harness.shrink.journal import Decision
-from harness.shrink.kept import KeptStep
 from harness.shrink.refute import Refuter
 from harness.shrink.search import NotReproduced, SmallerScenario
 from harness.shrink.shrinking import ShrinkResult, shrink

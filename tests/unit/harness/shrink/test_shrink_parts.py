@@ -21,7 +21,7 @@ from ebbtide.scenario.words import Duration
 from ebbtide.scenario.write import SCENARIO
 from harness.replay.recorded_run import LoadedRun, load_run
 from harness.shrink.ddmin import First, Subset, ddmin
-from harness.shrink.kept import kept_steps
+from harness.shrink.file import kept_steps
 from harness.shrink.states import RecordedStep, recorded_steps, with_state_triggers
 from harness.shrink.steps import first_guesses, with_steps
 
