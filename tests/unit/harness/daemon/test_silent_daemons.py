@@ -16,7 +16,7 @@ from daemon_up import Up
 from plain_steps import step_of
 
 from cluster.clean import clean
-from ebbtide.daemon import connection, control
+from ebbtide.daemon import control, messages
 from ebbtide.daemon.control import ask, cluster_names, end, find_cluster, open_control_socket, sockets_dir
 from ebbtide.daemon.messages import AskStatus, Fire, Reply
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError
@@ -45,7 +45,7 @@ def listening(answer: Callable[[socket.socket], None], name: str = "odd") -> Ite
             yield
         finally:
             over.set()
-            with socket.socket(socket.AF_UNIX) as last, connection.short_path(sockets_dir() / f"{name}.sock") as short:
+            with socket.socket(socket.AF_UNIX) as last, messages.short_path(sockets_dir() / f"{name}.sock") as short:
                 last.connect(short)
             thread.join(60)
 
@@ -102,7 +102,7 @@ def test_a_daemon_whose_queue_is_full_is_silent_too() -> None:
         for _ in range(2):
             caller = waiting.enter_context(socket.socket(socket.AF_UNIX))
             caller.setblocking(False)
-            with contextlib.suppress(BlockingIOError), connection.short_path(sockets_dir() / "odd.sock") as short:
+            with contextlib.suppress(BlockingIOError), messages.short_path(sockets_dir() / "odd.sock") as short:
                 caller.connect(short)
         with pytest.raises(HarnessError, match=r"waited 0\.4 s for its status"):
             find_cluster("odd")
@@ -118,7 +118,7 @@ def test_another_cluster_is_found_by_its_name_beside_a_silent_daemon(up: Up) -> 
 
 
 def test_an_answer_without_an_end_is_refused_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "LINE_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(messages, "LINE_BYTES_MAX", 1 << 20)
     with listening(says(b"A" * (4 << 20))), pytest.raises(HarnessError, match="answers with something else") as caught:
         find_cluster("odd")
     assert caught.value.got == "more than 1,048,576 bytes without a newline"
