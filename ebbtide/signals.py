@@ -21,6 +21,8 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals with which users, `timeout`, service managers and closed terminals end a process."""
 
 _UNHANDLED = (signal.SIG_DFL, signal.default_int_handler)
+_came: list[int] = []
+"""The signals that began to unwind the stack of this process."""
 _STILL = "still cleaning up; to end at once: kill -9, then ebbtide clean"
 
 
@@ -34,6 +36,7 @@ def _interrupter(exit_code: int | None) -> Callable[[int, FrameType | None], Non
         if is_interrupt(sys.exception()):
             _say_still_cleaning()
             return
+        _came.append(number)
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + number if exit_code is None else exit_code)
@@ -84,6 +87,8 @@ def unwind_on_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        if unhandled:
+            _came.clear()
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -96,6 +101,14 @@ def is_interrupt(error: BaseException | None) -> bool:
             return True
         error = error.__context__
     return False
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Whether `error` is an interrupt, or this process got one before.
+
+    An import of compiled code may drop the interrupt, and raise an `ImportError` without it.
+    """
+    return bool(_came) or is_interrupt(error)
 
 
 def exit_code_of(status: int, interrupted: int) -> int:

@@ -48,7 +48,8 @@ from workloads.ended_transactions import ENDING_S, transactional_id
 from workloads.group_offsets import groups_to_ask
 from workloads.library_settings import CONSUMER_MODULES, consumer_line, copy_settings, producer_line, producer_module
 from workloads.replica_high_watermarks import ASKING_S
-from workloads.replica_logs import ReplicaLogsConfig, ReplicaQuestion
+from workloads.replica_logs import ReplicaLogsConfig
+from workloads.replica_question import ReplicaQuestion
 from workloads.sampler import partitions_of
 from workloads.send_account import COUNTERS, SendCounts
 from workloads.status import ClientState

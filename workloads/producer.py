@@ -36,10 +36,10 @@ from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.payload import encoder, value_at
 from workloads.config import ProducerConfig
 from workloads.incarnations import KafkaPythonIncarnation
-from workloads.library_settings import producer_settings
 from workloads.process import Stop, client_security
 from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order
 from workloads.sends import AttemptWatch, Sends
+from workloads.settings import producer_settings
 from workloads.status import ClientState, StatusFile
 from workloads.transaction_loop import send_transactions
 from workloads.transactions import Transactions

@@ -17,8 +17,8 @@ from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.frames import PolledRecords, pack_polled
 from ebbtide.waiting import wait_until
 from workloads.config import Endpoints
-from workloads.library_settings import Setting
 from workloads.process import client_security, connection_to
+from workloads.settings import Setting
 
 
 def wait_for_brokers(

@@ -1,7 +1,7 @@
 """Runs the `ebbtide` command for the plugin, in processes of its own.
 
 So pytest itself loads neither Spark nor docker, and needs no privileges that the command cannot get. Tests of the
-plugin replace the `Runner`.
+plugin replace the `CommandRunner`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ebbtide.command import COMMAND
 from ebbtide.folding import unfolded_environment
@@ -55,49 +55,8 @@ class Lease:
     tied: bool = True
 
 
-class Runner(Protocol):
-    """What the plugin needs from the command."""
-
-    def abilities(self) -> Sequence[Ability]:
-        """Return what this host can do. Raises `CommandFailed`."""
-
-    def fetch(self, kafka: str) -> None:
-        """Fetch a release, unless it is there. Raises `CommandFailed`."""
-
-    def run_scenario(
-        self, scenario: str, kafka: str, settings: Settings, *, keep: bool
-    ) -> tuple[RunRecord, Lease | None]:
-        """Run and judge a scenario; with `keep` the cluster stays. Raises `CommandFailed`."""
-
-    def replay(self, record: Path, settings: Settings) -> RunRecord:
-        """Replay a record on its release. Raises `CommandFailed`."""
-
-    def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
-        """Start a plain cluster. Raises `CommandFailed`."""
-
-    def open_chaos(
-        self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool, marker: MarkerPlace = UNPLACED_CHAOS
-    ) -> tuple[Chaos, Lease]:
-        """Start a cluster with clients, whose run is judged at its end.
-
-        Raises `CommandFailed`, which names the place of the `marker` for what Kafka refuses in it.
-        """
-
-    def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:
-        """Heal, settle, read all partitions, and judge; a kept cluster stays.
-
-        Raises `CommandFailed`.
-        """
-
-    def close(self, lease: Lease) -> None:
-        """Stop a cluster at once and undo everything; does nothing if it has stopped."""
-
-    def end_session(self) -> None:
-        """End what the runner keeps for the whole session; the next call starts it again."""
-
-
 class CommandRunner:
-    """A `Runner` that starts the command line `command`.
+    """What the plugin needs from the command line `command`. Its methods raise `CommandFailed`.
 
     `say` gets a line every 10 s while a run is judged. Runs are judged with the rules in the files `rules`, too.
     """
@@ -113,7 +72,7 @@ class CommandRunner:
         self._judge = JudgingProcess(self._command, rules=rules, report=say)
 
     def abilities(self) -> Sequence[Ability]:
-        """Call `ebbtide doctor --json`."""
+        """Call `ebbtide doctor --json`; return what this host can do."""
         import json
 
         done = _run_to_end([*self._command, "doctor", "--json"])
@@ -130,7 +89,7 @@ class CommandRunner:
         ]
 
     def fetch(self, kafka: str) -> None:
-        """Call `ebbtide kafka fetch`."""
+        """Call `ebbtide kafka fetch` for a release that may not be there."""
         done = _run_to_end([*self._command, "kafka", "fetch", kafka])
         if done.returncode != 0:
             raise self._command_error(done)
@@ -138,7 +97,7 @@ class CommandRunner:
     def run_scenario(
         self, scenario: str, kafka: str, settings: Settings, *, keep: bool
     ) -> tuple[RunRecord, Lease | None]:
-        """Call `ebbtide run`, and judge its record in the session's judging process."""
+        """Call `ebbtide run`, and judge its record in the session's judging process; with `keep` the cluster stays."""
         import json
 
         words = ["run", scenario, "--kafka", kafka, "--seed", str(settings.seed), "--json", *_common_options(settings)]
@@ -161,7 +120,7 @@ class CommandRunner:
         return self._judged(settings.runs / json.loads(lines[-1])["run_id"]), None
 
     def replay(self, record: Path, settings: Settings) -> RunRecord:
-        """Call `ebbtide replay`."""
+        """Call `ebbtide replay` for a record on its release."""
         import json
 
         rules = [word for rule in settings.rules for word in ("--rule", str(rule))]
@@ -173,7 +132,7 @@ class CommandRunner:
         return replace(_read_judged(settings.runs / again["run_id"]), fidelity=again["fidelity"])
 
     def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
-        """Call `ebbtide cluster up`."""
+        """Call `ebbtide cluster up` without a scenario."""
         lease = Lease(name=_new_name(), tied=not keep)
         status = self._await_cluster(["cluster", "up", "--kafka", kafka, *_daemon_options(lease, settings)], lease)
         return KafkaCluster(status, self._command), lease
@@ -181,7 +140,10 @@ class CommandRunner:
     def open_chaos(
         self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool, marker: MarkerPlace = UNPLACED_CHAOS
     ) -> tuple[Chaos, Lease]:
-        """Call `ebbtide cluster up SCENARIO`."""
+        """Call `ebbtide cluster up SCENARIO`, whose run is judged at its end.
+
+        An error names the place of the `marker` for what Kafka refuses in it.
+        """
         from ebbtide.scenario.write import text_of
 
         lease = Lease(name=_new_name(), tied=not keep)
@@ -201,7 +163,7 @@ class CommandRunner:
         return Chaos(status, tuple(scenario.topics), self._command), lease
 
     def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:
-        """Call `ebbtide cluster down`, and judge its record in the session's judging process."""
+        """Call `ebbtide cluster down`, and judge its record in the session's judging process; a kept cluster stays."""
         from ebbtide.daemon.control import end
         from ebbtide.errors import EbbtideError
 
@@ -219,13 +181,13 @@ class CommandRunner:
         return self._judged(chaos.record)
 
     def close(self, lease: Lease) -> None:
-        """Send SIGTERM to the cluster's daemon."""
+        """Send SIGTERM to the cluster's daemon, which undoes everything; does nothing if it has stopped."""
         if lease.process is not None:
             lease.process.terminate()
             lease.process.forget_log()
 
     def end_session(self) -> None:
-        """End the judging process."""
+        """End the judging process; the next call starts another one."""
         self._judge.close()
 
     def _judged(self, record: Path) -> RunRecord:

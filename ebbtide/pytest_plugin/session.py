@@ -20,7 +20,7 @@ from ebbtide.judging_progress import print_line
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.markers import MarkerPlace, WrongMarker, releases_in, scenario_in
 from ebbtide.pytest_plugin.run_record import RunRecord
-from ebbtide.pytest_plugin.runner import Ability, CommandRunner, Lease, Runner, errors_as_failed
+from ebbtide.pytest_plugin.runner import Ability, CommandRunner, Lease, errors_as_failed
 from ebbtide.pytest_plugin.settings import Settings
 
 LONGEST_WAIT_S = 4 * 3600.0
@@ -80,7 +80,7 @@ class ClusterTurn:
 
 T = TypeVar("T")
 
-RUNNER = pytest.StashKey[Runner]()
+RUNNER = pytest.StashKey[CommandRunner]()
 """The key in the stash of `pytest.Config` of a runner that replaces the command."""
 
 WORKER_KEPT = "ebbtide_kept"
@@ -125,7 +125,7 @@ class Plugin:
                 reporter.flush()
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> CommandRunner:
         """The runner of the command, unless a test of the plugin replaced it."""
         return self._config.stash.get(RUNNER, None) or self._command_runner
 

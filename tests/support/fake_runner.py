@@ -149,7 +149,7 @@ class FakeProcess:
 
 
 class FakeRunner:
-    """A stand-in for `ebbtide.pytest_plugin.runner.Runner`.
+    """A stand-in for `ebbtide.pytest_plugin.runner.CommandRunner`.
 
     `open` are the clusters that are up; `asked` are the requests to it. `stuck`: no cluster ends
     when it should. `refuses`: the key of a marker that Kafka refuses.

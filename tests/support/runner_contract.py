@@ -8,7 +8,7 @@ from ebbtide.errors import UsageError
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import Unproven
-from ebbtide.pytest_plugin.runner import Runner
+from ebbtide.pytest_plugin.runner import CommandRunner
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
@@ -16,14 +16,14 @@ from ebbtide.record.manifest import read_manifest
 KAFKA = "4.3.1"
 
 
-def abilities_have_names_and_reasons(runner: Runner) -> None:
+def abilities_have_names_and_reasons(runner: CommandRunner) -> None:
     """The runner lists the abilities of this host."""
     found = {one.name: one for one in runner.abilities()}
     assert {"java", "docker"} <= found.keys()
     assert all(one.lacking != "" for one in found.values())
 
 
-def an_unknown_scenario_is_a_mistake(runner: Runner, settings: Settings) -> None:
+def an_unknown_scenario_is_a_mistake(runner: CommandRunner, settings: Settings) -> None:
     """With the command's own words, but without the command."""
     with pytest.raises(CommandFailed, match=r"^unknown scenario") as caught:
         runner.run_scenario("no-such-scenario", KAFKA, settings, keep=False)
@@ -31,14 +31,14 @@ def an_unknown_scenario_is_a_mistake(runner: Runner, settings: Settings) -> None
     assert "exit code" not in str(caught.value)
 
 
-def an_unknown_release_is_a_mistake(runner: Runner) -> None:
+def an_unknown_release_is_a_mistake(runner: CommandRunner) -> None:
     """Only the command can find out whether a release exists."""
     with pytest.raises(CommandFailed, match="9\\.9\\.9") as caught:
         runner.fetch("9.9.9")
     assert caught.value.mistake
 
 
-def a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner: Runner, settings: Settings) -> None:
+def a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner: CommandRunner, settings: Settings) -> None:
     """The run is inconclusive because a step never fires, and so is its replay."""
     parts = {"topics": {"orders": {}}, "producers": [], "consumers": []}
     chaos, lease = runner.open_chaos(chaos_scenario(parts, KAFKA, None), KAFKA, settings, keep=False)

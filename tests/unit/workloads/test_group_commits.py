@@ -18,7 +18,7 @@ from workloads import group_offsets
 from workloads.commits import Committer, number_of
 from workloads.config import ConsumerConfig, Endpoints, SamplerConfig
 from workloads.group_offsets import BrokerOffsetReader
-from workloads.library_settings import consumer_settings
+from workloads.settings import consumer_settings
 
 POSITIONS = {TopicPartition("t", 0): 10, TopicPartition("t", 1): 20}
 

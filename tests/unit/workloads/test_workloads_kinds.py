@@ -23,6 +23,7 @@ from workloads.config import ConsumerConfig, Endpoints, ProducerConfig
 from workloads.group import Workload
 from workloads.sending import send_order
 from workloads.sends import BatchedPartition
+from workloads.settings import consumer_settings, producer_settings, settings_line
 
 BROKER_TAKES_BYTES = 1_048_588
 """message.max.bytes as Kafka ships it."""

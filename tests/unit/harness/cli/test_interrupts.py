@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 from live.commands import EBBTIDE
 
+from ebbtide import signals
 from ebbtide.errors import ExitCode
 from ebbtide.signals import ENDING, exit_code_of, is_interrupt
 from ebbtide.waiting import wait_until
+from harness.cli import main as frame
 
 WORKING = """
 import os, signal, sys, types
@@ -201,3 +203,16 @@ def test_an_error_that_an_interrupt_caused_is_an_interrupt() -> None:
 )
 def test_a_command_that_died_of_an_ending_signal_at_its_start_was_interrupted(status: int, code: int) -> None:
     assert exit_code_of(status, ExitCode.HARNESS_FAILED) == code
+
+
+def test_an_interrupt_that_an_import_drops_is_no_internal_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def import_and_lose_the_interrupt(_argv: Sequence[str]) -> int:
+        signals._came.append(signal.SIGINT)
+        raise ImportError("compiled code could not be imported")
+
+    monkeypatch.setattr(signals, "_came", [])
+    monkeypatch.setattr(frame, "_run", import_and_lose_the_interrupt)
+    assert frame.main(["clean"]) == ExitCode.HARNESS_FAILED
+    assert capsys.readouterr().err == "interrupted\n"
