@@ -12,7 +12,6 @@ from kafka.partitioner import DefaultPartitioner
 from kafka.producer.kafka import KafkaProducer as Producer
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from scenario_problems import problems_of
-from workloads.settings import consumer_settings, producer_settings
 
 from ebbtide.journal.payload import encode, value_of
 from ebbtide.record.folder import RecordFolder
@@ -23,7 +22,7 @@ from workloads.config import ConsumerConfig, Endpoints, ProducerConfig
 from workloads.group import Workload
 from workloads.sending import send_order
 from workloads.sends import BatchedPartition
-from workloads.settings import consumer_settings, producer_settings, settings_line
+from workloads.settings import consumer_settings, producer_settings
 
 BROKER_TAKES_BYTES = 1_048_588
 """message.max.bytes as Kafka ships it."""
