@@ -13,7 +13,7 @@ from made_cluster import MadeCluster, served_cluster
 
 from cluster.kafka_api import resolving
 from cluster.kafka_api.connection import BrokerConnection, WireError
-from cluster.snapshot import first_contact
+from cluster.snapshot import secure_connection
 from cluster.snapshot.security import Security
 from ebbtide.errors import UsageError
 
@@ -76,11 +76,11 @@ def test_a_name_without_an_address_says_so(monkeypatch: pytest.MonkeyPatch) -> N
 def test_advise_and_watch_refuse_such_a_cluster_in_time(
     hanging_lookups: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_contact, "CONNECT_S", 0.3)
-    monkeypatch.setattr(first_contact, "SEARCH_S", 1.0)
+    monkeypatch.setattr(secure_connection, "CONNECT_S", 0.3)
+    monkeypatch.setattr(secure_connection, "SEARCH_S", 1.0)
     began = time.monotonic()
     with pytest.raises(UsageError, match="no answer to the lookup of the name") as refused:
-        first_contact.first_answer([f"{NAME}:9092"] * 6, Security())
+        secure_connection.first_answer([f"{NAME}:9092"] * 6, Security())
     assert "no broker answers" in str(refused.value)
     assert time.monotonic() - began < 4
 

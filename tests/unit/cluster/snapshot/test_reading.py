@@ -25,7 +25,7 @@ from made_cluster import (
 )
 
 from cluster.kafka_api.connection import WireError
-from cluster.snapshot import first_contact
+from cluster.snapshot import secure_connection
 from cluster.snapshot.reading import read_cluster
 from cluster.snapshot.requests import ask_elrs
 from cluster.snapshot.security import Login, Security
@@ -146,7 +146,7 @@ def test_no_visible_topic_is_noted() -> None:
 
 
 def test_an_address_that_hangs_is_an_error_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_contact, "FIRST_ANSWER_S", 0.2)
+    monkeypatch.setattr(secure_connection, "FIRST_ANSWER_S", 0.2)
     cluster = MadeCluster()
     cluster.silent = frozenset({API_VERSIONS})
     begun = time.monotonic()
