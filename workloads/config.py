@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from cluster.runtime.java_programs import ToolCommand
+from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.scenario.kafka_settings import GroupProtocol, RefusedByKafka, allowed_or_near

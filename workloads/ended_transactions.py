@@ -18,7 +18,8 @@ from ebbtide.record.manifest import ENDED_STATES, STILL_S, FinalTransactions
 from ebbtide.scenario.model import ProducerSpec
 from ebbtide.waiting import pause
 from workloads.config import Endpoints, FinalReadConfig
-from workloads.process import Stop, connection_to
+from workloads.process import Stop
+from workloads.reaching import connection_to
 from workloads.sampler import partitions_of
 
 ENDING_S = 35.0 + STILL_S

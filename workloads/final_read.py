@@ -30,7 +30,8 @@ from ebbtide.record.manifest import FinalOffsets
 from ebbtide.waiting import wait_until
 from workloads.config import FINAL_CONSUMER, Endpoints, FinalRead, FinalReadConfig, read_config
 from workloads.ended_transactions import await_ended_transactions, last_stable_offsets
-from workloads.process import Stop, connection_to, run_client
+from workloads.process import Stop, run_client
+from workloads.reaching import connection_to
 from workloads.reading import ReadPartition, journal_poll, open_consumer, wait_for_brokers
 from workloads.replica_high_watermarks import ask_high_watermarks
 from workloads.sampler import partitions_of

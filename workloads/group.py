@@ -21,7 +21,7 @@ import msgspec
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, DeleteRecords, MakeTopic, SetConfig
 from cluster.kafka_api.log_dirs import MoveReplica
 from cluster.runtime.base import StartClient
-from cluster.runtime.java_programs import ToolCommand
+from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.logs.segments import TopicPartition

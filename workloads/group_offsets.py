@@ -21,7 +21,7 @@ from ebbtide.scenario.internal_topics import OFFSETS_PARTITION
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
 from workloads.commits import number_of
 from workloads.config import SamplerConfig
-from workloads.process import connection_to
+from workloads.reaching import connection_to
 
 
 def groups_to_ask(producers: Iterable[ProducerSpec], consumers: Iterable[ConsumerSpec]) -> dict[str, tuple[str, ...]]:

@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 from kafka.errors import KafkaError
 
-from cluster.runtime.java_programs import COMPILER, ToolCommand, arguments_for
+from cluster.runtime.tool_command import COMPILER, ToolCommand, arguments_for
 from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from workloads.process import end_as_child_did

@@ -36,7 +36,8 @@ from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.payload import encoder, value_at
 from workloads.config import ProducerConfig
 from workloads.incarnations import KafkaPythonIncarnation
-from workloads.process import Stop, client_security
+from workloads.process import Stop
+from workloads.reaching import client_security
 from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order
 from workloads.sends import AttemptWatch, Sends
 from workloads.settings import producer_settings

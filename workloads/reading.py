@@ -17,7 +17,7 @@ from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.frames import PolledRecords, pack_polled
 from ebbtide.waiting import wait_until
 from workloads.config import Endpoints
-from workloads.process import client_security, connection_to
+from workloads.reaching import client_security, connection_to
 from workloads.settings import Setting
 
 

@@ -16,7 +16,7 @@ from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.waiting import WaitExpired, wait_until
 from workloads.config import AnsweredHighWatermarks, Endpoints
-from workloads.process import connection_to
+from workloads.reaching import connection_to
 
 ASKING_S = 8.0
 _ANSWER_S = 1.0

@@ -29,7 +29,8 @@ from ebbtide.journal.frames import pack_watermarks
 from ebbtide.waiting import pause
 from workloads.config import SamplerConfig, read_config
 from workloads.group_offsets import BrokerOffsetReader
-from workloads.process import Stop, connection_to, run_client
+from workloads.process import Stop, run_client
+from workloads.reaching import connection_to
 from workloads.status import ClientState, StatusFile
 
 

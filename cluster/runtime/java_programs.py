@@ -3,8 +3,6 @@
 Formats several nodes in one Java process: starting Java for each costs three quarters of the CPU time.
 
 `FormatNodes.java` calls the release's own StorageTool for each node. Figures are in docs/decisions/jvm-start.md.
-
-What starts a Java program: the runtime, and the compiler that reads it. Client processes import nothing more.
 """
 
 from __future__ import annotations
@@ -15,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-import msgspec
-
 from cluster.jars.releases import Progress, ensure
 from cluster.runtime.jvm import TOOL_HEAP_MB, JavaProgram, installation_of, jvm_options
+from cluster.runtime.tool_command import COMPILER, ToolCommand, arguments_for
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.kafka_settings import KafkaSetting
 
@@ -102,21 +99,3 @@ def statuses_of(node_ids: Sequence[int], exit_code: int) -> dict[int, int]:
     if not 0 <= exit_code <= len(node_ids):
         return dict.fromkeys(node_ids, exit_code)
     return {node_id: int(number == exit_code) for number, node_id in enumerate(node_ids, 1)}
-
-
-class ToolCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs the Java clients of one release: a Java, its options and the class path."""
-
-    kafka: str
-    executable: str
-    options: tuple[str, ...]
-    class_path: tuple[str, ...]
-
-
-COMPILER = "org.codehaus.janino.SimpleCompiler"
-"""The class that runs a program, with the arguments that `arguments_for` returns."""
-
-
-def arguments_for(source: Path, arguments: Sequence[str]) -> list[str]:
-    """Return what the compiler needs to compile a file and run the class of its name with these arguments."""
-    return [str(source), source.stem, *arguments]

@@ -14,8 +14,9 @@ from pathlib import Path
 from cluster.host.children import start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import NodeInfo
-from cluster.runtime.java_programs import COMPILER, arguments_for, compiler_jars
+from cluster.runtime.java_programs import compiler_jars
 from cluster.runtime.jvm import TOOL_HEAP_MB, jvm_options, tail_of
+from cluster.runtime.tool_command import COMPILER, arguments_for
 from ebbtide.errors import HarnessError
 from ebbtide.java import require_java
 

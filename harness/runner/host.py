@@ -18,7 +18,8 @@ from pathlib import Path
 import psutil
 
 from cluster.doctor import FREE_DISK_BYTES
-from cluster.runtime.java_programs import ToolCommand, ensure_compiler
+from cluster.runtime.java_programs import ensure_compiler
+from cluster.runtime.tool_command import ToolCommand
 from ebbtide import __version__
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.folders import HeldFolder

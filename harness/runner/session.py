@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from cluster.runtime.base import Runtime
-from cluster.runtime.java_programs import ToolCommand
+from cluster.runtime.tool_command import ToolCommand
 from ebbtide.folders import HeldFolder
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import METADATA_FOLDER, log_dir_of, log_end, replica_folder

@@ -16,7 +16,8 @@ from live.single_node import VERSION, kafka_node
 from live.workloads_of_node import Make, await_producers, make, start
 from msgspec.structs import replace
 
-from cluster.runtime.java_programs import ToolCommand, ensure_compiler
+from cluster.runtime.java_programs import ensure_compiler
+from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import Disturbed
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalReader

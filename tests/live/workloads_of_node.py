@@ -12,7 +12,7 @@ from live.single_node import SingleNode
 from cluster.host.children import start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import StartClient
-from cluster.runtime.java_programs import ToolCommand
+from cluster.runtime.tool_command import ToolCommand
 from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.waiting import wait_until

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.runtime.java_programs import ToolCommand
+from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import payload_start, value_at, value_of

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from checkout import ROOT
 
-from cluster.runtime.java_programs import ToolCommand
+from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import value_at

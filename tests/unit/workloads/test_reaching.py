@@ -12,7 +12,7 @@ from cluster.snapshot.secure_connection import SecureConnection
 from ebbtide.errors import UsageError
 from workloads.client import Client
 from workloads.config import Endpoints
-from workloads.process import client_security, connection_to
+from workloads.reaching import client_security, connection_to
 
 PLAIN = Endpoints(status="s", stop="t")
 LOGIN = (
