@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from made_cluster import METADATA, MadeCluster, served_cluster
 
-from cluster.snapshot import first_contact
+from cluster.snapshot import secure_connection
 from ebbtide.errors import UsageError
 from harness.watch import probing
 from harness.watch.probing import probe_cluster
@@ -38,7 +38,7 @@ def test_a_port_at_which_nothing_listens_is_named(closed: str) -> None:
 
 
 def test_an_address_that_hangs_is_given_up_soon(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_contact, "FIRST_ANSWER_S", 0.2)
+    monkeypatch.setattr(secure_connection, "FIRST_ANSWER_S", 0.2)
     began = time.monotonic()
     with pytest.raises(UsageError, match="no answer within"):
         probe_cluster([silent, silent], None, None)
