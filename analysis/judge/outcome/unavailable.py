@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from analysis.evidence.remaking import TIMELINE
-from analysis.judge.history.ack_gaps import ack_spells
-from analysis.judge.history.leader_gaps import Spell, leaderless_spells
 from analysis.judge.history.service_cells import CELL_NS
-from analysis.judge.history.serving_gaps import unserved_spells
+from analysis.judge.history.spells import Spell, ack_spells, leaderless_spells, unserved_spells
 from analysis.record.record import Record
 from analysis.record.timeline import TopicPartition
 from analysis.record.whole import Gap

@@ -13,9 +13,8 @@ from judge_records import ns
 from records import as_record
 
 from analysis.judge.history import service_cells
-from analysis.judge.history.ack_gaps import ack_spells
-from analysis.judge.history.leader_gaps import Spell
 from analysis.judge.history.service_cells import CELL_NS
+from analysis.judge.history.spells import Spell, ack_spells
 from ebbtide.record.tables import SENDS
 
 

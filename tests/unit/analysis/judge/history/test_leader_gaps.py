@@ -9,7 +9,7 @@ from checkout import ROOT
 from judge_records import Story, ns, whole_log
 from records import as_record
 
-from analysis.judge.history.leader_gaps import Spell, leaderless_spells
+from analysis.judge.history.spells import Spell, leaderless_spells
 from analysis.record.timeline import load_timeline
 
 

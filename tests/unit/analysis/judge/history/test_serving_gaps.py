@@ -11,7 +11,7 @@ import pytest
 from judge_records import ns
 from records import as_record
 
-from analysis.judge.history.serving_gaps import unserved_spells
+from analysis.judge.history.spells import unserved_spells
 from ebbtide.record.tables import TABLES
 
 EVERY_S = 0.1
