@@ -17,8 +17,7 @@ from analysis.report.drawing.model import (
     DrawnSpan,
 )
 from analysis.report.drawing.readings import readings_of
-from analysis.report.drawing.scale import TimeScale
-from analysis.report.drawing.tips import tip
+from analysis.report.drawing.scale import TimeScale, tip
 from analysis.report.picture.model import ElectionMark, NodeLane, PartitionPicture, RunPicture, StateSpan, StepSpan
 from analysis.sentences import words
 from analysis.sentences.elections import ROAD_TEXT, Blame

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from analysis.report.drawing.model import DrawnLabel, DrawnMark, DrawnPanel, DrawnPath, DrawnSpan
-from analysis.report.drawing.scale import WIDE, TimeScale, ValueScale
-from analysis.report.drawing.tips import tip
+from analysis.report.drawing.scale import WIDE, TimeScale, ValueScale, tip
 from analysis.report.picture.model import BIN_NS, OffsetPoint, PartitionPicture, RecordCounts
 from analysis.sentences import words
 

@@ -1,8 +1,11 @@
-"""Places on the axes: times in per cent, values in pixels, ticks at round numbers."""
+"""Places on the axes: times in per cent, values in pixels, ticks at round numbers. What a shape is at its time."""
 
 from __future__ import annotations
 
 from math import ceil, floor, log10
+
+from analysis.report.picture.model import Details
+from analysis.sentences import words
 
 WIDE = 10_000
 """The width of a panel in its own units; times of paths are rounded to them."""
@@ -76,3 +79,16 @@ class ValueScale:
         """Return round values with their places."""
         values = (value for value in round_numbers(0, self._top_value, count) if value % 1 == 0)
         return tuple((self.y(value), f"{value:,.0f}") for value in values)
+
+
+def tip(text: str, scale: TimeScale, begin_ns: int, end_ns: int | None, details: Details) -> str:
+    """Return what a shape is, for a pointer, a finger and a screen reader: a line each, the name before a colon."""
+    begin = words.offset_s(begin_ns, scale.zero_ns)
+    if end_ns == begin_ns:
+        when = begin
+    elif end_ns is None:
+        when = f"{begin} to the end of the run"
+    else:
+        when = f"{begin} to {words.offset_s(end_ns, scale.zero_ns)}, {(end_ns - begin_ns) / 1e9:.3f} s"
+    lines = [text, f"time: {when}", *(f"{name}: {value}" for name, value in details if name not in ("at", "fired"))]
+    return "\n".join(lines)
