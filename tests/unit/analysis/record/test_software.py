@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from analysis.record.protocol import RulesInForce
-from analysis.record.software import Software
+from analysis.record.protocol import RulesInForce, Software
 from analysis.record.timeline import Timeline
 from ebbtide.record.manifest import Manifest, NodeRelease, Topology
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
