@@ -24,8 +24,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.judge.history.attributed import A
-from analysis.judge.history.evidence import Attribution
+from analysis.judge.history.evidence import A, Attribution
 from analysis.judge.rules.clause import CheckedClause
 from analysis.judge.rules.findings import unknown_finding
 from analysis.record.clock_steps import CLOCKS_AGREE_NS, ClockDoubt

@@ -23,7 +23,7 @@ from analysis.judge.causes.blame import (
 )
 from analysis.judge.coverage.registry import coverage
 from analysis.judge.doubts import without_doubtful_causes, without_doubtful_findings
-from analysis.judge.history.attributed import AnyAnomaly
+from analysis.judge.history.evidence import AnyAnomaly
 from analysis.judge.outcome.deciding import decide
 from analysis.judge.outcome.prediction import (
     ObservedRun,

@@ -9,7 +9,7 @@ from types import ModuleType
 import msgspec
 from records import as_record
 
-from analysis.judge.history.attributed import AnyAnomaly
+from analysis.judge.history.evidence import AnyAnomaly
 from analysis.judge.rules.clause import CheckedClause, check_all
 from analysis.judge.rules.judged import Judged
 from analysis.reconcile.model import Reconciliation, WrongCopies

@@ -13,7 +13,7 @@ from analysis.judge.causes.loss_age import age_of
 from analysis.judge.causes.lost_commits import attributed_commits
 from analysis.judge.causes.repeated_inputs import attributed_repeats
 from analysis.judge.causes.vanished import attribute_vanished
-from analysis.judge.history.attributed import (
+from analysis.judge.history.evidence import (
     AnyAnomaly,
     AttributedAnomaly,
     blamed_of,

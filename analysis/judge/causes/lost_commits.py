@@ -23,8 +23,7 @@ import msgspec
 
 from analysis.causes.from_record import EvidentRecord
 from analysis.judge.causes.attribution import attribute, gravest, unknown
-from analysis.judge.history.attributed import AttributedAnomaly
-from analysis.judge.history.evidence import Attribution, LostOffset
+from analysis.judge.history.evidence import AttributedAnomaly, Attribution, LostOffset
 from analysis.judge.history.offset_marks import Mark, OffsetBounds, bounds_of, marks_of
 from analysis.reconcile.model import CommitItem, LostCommits
 from analysis.record.elections import elections_of

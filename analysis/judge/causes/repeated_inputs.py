@@ -39,8 +39,7 @@ from analysis.judge.causes.copier_history import (
     transactions_of,
 )
 from analysis.judge.causes.lost_commits import attribute_commit
-from analysis.judge.history.attributed import AttributedAnomaly
-from analysis.judge.history.evidence import Attribution
+from analysis.judge.history.evidence import AttributedAnomaly, Attribution
 from analysis.judge.history.offset_marks import Mark, marks_of
 from analysis.reconcile.model import CommitItem, WrongCopies
 from ebbtide.rules.table import COPIED_TWICE

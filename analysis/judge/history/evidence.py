@@ -1,13 +1,15 @@
-"""Holds the question that a cause answers, and the answer."""
+"""Holds the question that a cause answers, the answer, and the anomalies that have one."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
+from analysis.reconcile.model import G, ItemGroup
 from analysis.record.elections import ElectionEvent
-from ebbtide.record.verdict import Cause
+from ebbtide.record.verdict import Cause, LossEvent, RecordedElection
 
 Row = dict[str, Any]
 """One piece of evidence, as verdict.json lists it."""
@@ -48,3 +50,35 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     is_allowed: bool = False
     breaks_kip_903: bool = False
+
+
+Items = TypeVar("Items", bound=ItemGroup, covariant=True)
+
+
+class AttributedAnomaly(msgspec.Struct, Generic[Items], frozen=True, kw_only=True):
+    """Items of a group that have one attribution.
+
+    `items` is the group, or the part of it. `oldest_s` and `lost_by` of lost records are as in
+    `ebbtide.record.verdict.Loss`.
+    """
+
+    items: Items
+    committed: bool
+    attribution: Attribution
+    oldest_s: float | None = None
+    lost_by: LossEvent | None = None
+
+
+AnyAnomaly = AttributedAnomaly[ItemGroup]
+"""One of whatever kind."""
+A = TypeVar("A", bound=AnyAnomaly)
+
+
+def blamed_of(blamed: Iterable[AnyAnomaly], sort: type[G]) -> list[AttributedAnomaly[G]]:
+    """Return the anomalies whose items are groups of one sort."""
+    return [cast("AttributedAnomaly[G]", one) for one in blamed if isinstance(one.items, sort)]
+
+
+def election_of(attribution: Attribution) -> RecordedElection | None:
+    """Return the guilty election as verdict.json names it."""
+    return attribution.election.as_recorded if attribution.election is not None else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.judge.history.attributed import AnyAnomaly, blamed_of
+from analysis.judge.history.evidence import AnyAnomaly, blamed_of
 from analysis.judge.outcome.prediction import Comparison
 from analysis.judge.outcome.reasons import first_case, unexplained_reasons, unknown_reasons
 from analysis.judge.rules.clause import CheckedClause

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from analysis.judge.history.attributed import AnyAnomaly, election_of
-from analysis.judge.history.evidence import Attribution
+from analysis.judge.history.evidence import AnyAnomaly, Attribution, election_of
 from analysis.judge.rules.clause import CheckedClause
 from analysis.reconcile.model import HwRegression, LostCommits, LostRange, VanishedRange, WrongCopies
 from ebbtide.record.manifest import Manifest, reason_of_message

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from analysis.judge.history.attributed import AnyAnomaly
-from analysis.judge.history.evidence import Row
+from analysis.judge.history.evidence import AnyAnomaly, Row
 from analysis.reconcile.model import ShownGroup
 from analysis.record.elections import ElectionEvent
 from ebbtide.record.rows import PartitionState

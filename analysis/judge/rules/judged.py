@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from analysis.judge.history.answers import CompareAnswers, ComparedAnswers
-from analysis.judge.history.attributed import AnyAnomaly, AttributedAnomaly, blamed_of
+from analysis.judge.history.evidence import AnyAnomaly, AttributedAnomaly, blamed_of
 from analysis.judge.history.sent import CountCopies
 from analysis.judge.trace.of_run import trace_of
 from analysis.judge.trace.results import TimelineTrace

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.judge.history.attributed import AttributedAnomaly
-from analysis.judge.history.evidence import Row
+from analysis.judge.history.evidence import AttributedAnomaly, Row
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.groups import copied_twice, input_skipped

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.judge.history.attributed import (
+from analysis.judge.history.evidence import (
     AttributedAnomaly,
+    Attribution,
 )
-from analysis.judge.history.evidence import Attribution
 from analysis.judge.outcome.reasons import elections_in_brackets, group_alike, places_of, reasons_of
 from analysis.reconcile.model import LostRange
 from analysis.record.elections import ElectionEvent

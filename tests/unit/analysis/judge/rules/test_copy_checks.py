@@ -10,8 +10,7 @@ import msgspec
 import pytest
 from clause_cases import judged
 
-from analysis.judge.history.attributed import AttributedAnomaly
-from analysis.judge.history.evidence import Attribution
+from analysis.judge.history.evidence import AttributedAnomaly, Attribution
 from analysis.judge.rules.findings import Finding
 from analysis.judge.rules.groups import exactly_once_copies
 from analysis.judge.rules.groups.promised import copied_offsets
