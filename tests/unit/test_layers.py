@@ -57,10 +57,10 @@ def test_every_package_of_the_wheel_has_a_layer() -> None:
 
 def test_a_circle_within_a_subpackage_is_seen_too(copy: Path) -> None:
     history = copy / "analysis" / "judge" / "history"
-    _append(history / "attributed.py", "from analysis.judge.causes.attribution import attribute")
+    _append(history / "evidence.py", "from analysis.judge.causes.attribution import attribute")
     imports = imports_in(copy)
     assert circle(imports) == []
-    assert "analysis/judge/history/attributed.py imports analysis/judge/causes/attribution.py" in circle(imports, 3)
+    assert "analysis/judge/history/evidence.py imports analysis/judge/causes/attribution.py" in circle(imports, 3)
 
 
 def test_the_architecture_page_shows_the_packages_that_import_each_other(project: list[Import]) -> None:
