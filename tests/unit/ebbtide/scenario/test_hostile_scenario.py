@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -102,23 +103,28 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def refused_at(refusal: Callable[[], object]) -> str:
+    """The place of the one problem with which this is refused."""
+    with pytest.raises(Problems) as refused:
+        refusal()
+    (problem,) = refused.value.problems
+    return str(problem.where)
+
+
 @pytest.mark.parametrize(
     ("role", "properties"), [*(("broker", one) for one in [*REFUSED, *OUTWARD]), ("controller", OUTWARD[0])], ids=repr
 )
-def test_a_property_that_leads_out_of_its_node_is_refused_from_a_record_too(
-    tmp_path: Path, properties: dict[str, str], role: NodeRole
-) -> None:
+def test_a_property_that_leads_out_of_its_node_is_refused(properties: dict[str, str], role: NodeRole) -> None:
+    place = refused_at(lambda: refuse_unsafe(hostile(properties, role)))
+    assert place.startswith(f"cluster.{role}_properties")
+
+
+@pytest.mark.parametrize("properties", [SECOND_LINE, OUTWARD[0]], ids=repr)
+def test_it_is_refused_from_a_record_too(tmp_path: Path, properties: dict[str, str]) -> None:
     record = Path(shutil.copytree(LOST, tmp_path / "record"))
-    (record / "scenario.toml").write_text(text(hostile(properties, role)))
-    for refusal in (
-        lambda: load_run(record),
-        lambda: load(record / "scenario.toml", strict=True),
-        lambda: refuse_unsafe(hostile(properties, role)),
-    ):
-        with pytest.raises(Problems) as refused:
-            refusal()
-        (problem,) = refused.value.problems
-        assert str(problem.where).startswith(f"cluster.{role}_properties")
+    (record / "scenario.toml").write_text(text(hostile(properties)))
+    for refusal in (lambda: load_run(record), lambda: load(record / "scenario.toml", strict=True)):
+        assert refused_at(refusal).startswith("cluster.broker_properties")
 
 
 @pytest.mark.parametrize("properties", REFUSED, ids=repr)

@@ -11,7 +11,7 @@ from scenario_problems import problems_of
 
 from ebbtide.errors import ExitCode, Problems
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.parse import load, parse
+from ebbtide.scenario.parse import load
 from ebbtide.scenario.validate_predictions import _breaks, _is_within_range, _matching_versions
 from harness.cli.main import main
 
@@ -62,11 +62,6 @@ def problems(text: str) -> dict[str, str]:
 
 def of_predictions(*predictions: str, cluster: str = "") -> dict[str, str]:
     return problems(text_of(cluster=cluster, predictions=predictions))
-
-
-@pytest.mark.parametrize("name", catalogue.names())
-def test_no_shipped_scenario_does_anything_in_vain(name: str) -> None:
-    parse(catalogue.text_of(name), file=name, strict=True)
 
 
 def test_a_file_is_refused_where_it_is_validated_and_run_and_a_record_is_judged_all_the_same(

@@ -10,7 +10,6 @@ from cluster.jars.maven import ArtifactMissing
 from cluster.jars.releases import _missing_error
 from ebbtide.errors import ExitCode
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.safety import unknown_releases
 from ebbtide.scenario.steps.process import UpgradeStep
 from harness.cli.main import main
 
@@ -45,8 +44,3 @@ def test_the_releases_of_upgrades_count_too(tmp_path: Path, capsys: pytest.Captu
     told = capsys.readouterr().err
     assert "].to (line " in told
     assert "the nearest known is 4.3.1" in told
-
-
-@pytest.mark.parametrize("name", catalogue.names())
-def test_every_shipped_scenario_names_known_releases(name: str) -> None:
-    assert unknown_releases(catalogue.find(name)) == []
