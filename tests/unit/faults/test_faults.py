@@ -68,6 +68,13 @@ def test_a_stop_that_needed_force_was_not_clean(runtime: FakeRuntime, monkeypatc
     assert not _proven(process.stop(runtime, 1))
 
 
+def test_a_stop_that_does_not_end_is_not_proven(runtime: FakeRuntime) -> None:
+    runtime.lazy = True
+    effect = process.stop(runtime, 1, timeout_s=0.05)
+    assert not _proven(effect)
+    assert "waited 0.05 s" in (effect.why or "")
+
+
 def test_pause_and_resume_are_proven_by_the_kernel(runtime: FakeRuntime) -> None:
     assert _proven(process.pause(runtime, 1))
     assert _proven(process.resume(runtime, 1))
@@ -84,6 +91,12 @@ def test_a_fault_on_a_node_that_is_down_is_an_error(runtime: FakeRuntime) -> Non
     for fault in (process.kill, process.stop, process.pause, process.resume):
         with pytest.raises(StepImpossible, match="broker-1 is down"):
             fault(runtime, 1)
+
+
+def test_a_start_of_a_node_that_runs_started_nothing(runtime: FakeRuntime) -> None:
+    effect = process.start(runtime, 1)
+    assert not _proven(effect)
+    assert effect.why == "broker-1 runs already"
 
 
 def test_a_power_loss_carries_what_vanished_from_each_log(runtime: FakeRuntime) -> None:

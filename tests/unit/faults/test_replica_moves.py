@@ -51,6 +51,10 @@ def test_a_replica_that_an_earlier_step_moves_there_proves_nothing() -> None:
     assert moving.why == "the replica was on its way to the directory already"
 
 
+def test_a_broker_that_accepts_and_copies_nothing_proves_nothing() -> None:
+    assert effect(ONE, ONE).why == "Kafka accepted, but no future replica is in the directory"
+
+
 def test_a_replica_whose_directory_is_offline_cannot_move() -> None:
     assert "no replica of the partition" in str(effect(None, None).why)
 

@@ -296,6 +296,11 @@ def test_an_answer_that_the_volume_does_not_bear_out_elects_nobody(kafka: Kafka)
     assert other.asked == []
 
 
+def test_a_refused_request_is_no_recovery(kafka: Kafka) -> None:
+    kafka.refuses = "CLUSTER_AUTHORIZATION_FAILED"
+    assert recover(kafka).why == "Kafka refused the reassignment: CLUSTER_AUTHORIZATION_FAILED"
+
+
 def test_a_request_without_an_answer_is_no_recovery(kafka: Kafka) -> None:
     def fail(request: AdminRequest, timeout_s: float) -> AdminAnswer:
         raise HarnessError("no broker answered within 1 s")

@@ -194,6 +194,12 @@ def test_a_node_that_ended_for_another_reason_did_not_refuse(nodes: Nodes) -> No
     assert effect.why == "broker-1 ended on Kafka 4.3.1, and not because of a feature level"
 
 
+def test_a_node_that_ended_well_did_not_refuse(nodes: Nodes) -> None:
+    nodes.refused["4.3.1"] = 143
+    effect = carry_out(nodes, step(target="broker(1)", expect_refusal=True))
+    assert effect.why == "broker-1 ended with status 143 on Kafka 4.3.1: no refusal"
+
+
 def test_who_follows_the_releases_hears_of_each_change_and_of_no_first_start() -> None:
     releases = NodeReleases((1, 2), "3.9.1")
     heard: list[dict[int, tuple[NodeRelease, ...]]] = []

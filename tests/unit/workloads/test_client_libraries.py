@@ -15,7 +15,8 @@ from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import text_of
 from harness.runner.host import require_libraries
 from workloads.config import Endpoints, ProducerConfig
-from workloads.library_settings import java_settings, librdkafka_settings
+from workloads.library_settings import java_settings, librdkafka_settings, producer_line
+from workloads.librdkafka_producer import open_producer
 from workloads.librdkafka_sends import name_of_error
 from workloads.transactions import _ANSWER_S
 
@@ -158,6 +159,12 @@ def test_every_setting_is_one_that_librdkafka_knows(idempotent: bool) -> None:
     Producer({"bootstrap.servers": "localhost:1", **own})
 
 
+def test_a_setting_with_an_impossible_value_is_one_clear_error() -> None:
+    with pytest.raises(HarnessError, match="librdkafka refuses") as caught:
+        open_producer(config_of(properties={"message.timeout.ms": "soon"}), ["localhost:1"])
+    assert "message.timeout.ms" in str(caught.value.got)
+
+
 def test_a_transactional_java_client_answers_before_the_producer_stops_waiting() -> None:
     java = java_settings(config_of(transactional_id="x"))
     assert java["transactional.id"] == "x"
@@ -171,6 +178,13 @@ def test_the_libraries_have_the_same_limits() -> None:
     assert rdkafka["message.send.max.retries"] == java["retries"]
     for name in ("acks", "enable.idempotence", "max.in.flight.requests.per.connection", "linger.ms", "batch.size"):
         assert rdkafka[name] == java[name]
+
+
+def test_the_manifest_names_the_library_and_its_settings() -> None:
+    line = producer_line("librdkafka", config_of(properties={"retry.backoff.ms": "7"}))
+    assert line.startswith("client=librdkafka, acks=-1")
+    assert "retry.backoff.ms=7" in line
+    assert producer_line("kafka-python", config_of()).startswith("acks=-1")
 
 
 def test_an_error_of_a_broker_has_kafkas_name_and_others_librdkafkas() -> None:

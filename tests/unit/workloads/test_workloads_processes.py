@@ -138,6 +138,15 @@ run_client(Endpoints(status=sys.argv[1], stop=sys.argv[2]), 0, body)
     assert re.fullmatch(r"[0-9-]{10}T[0-9:.]{12}Z WARNING kafka.coordinator - session expired\n", log)
 
 
+def test_a_client_that_does_not_stop_in_time_is_killed(start: StartClient, tmp_path: Path) -> None:
+    client = Client("sampler", "workloads.sampler", tmp_path, tmp_path / "log")
+    client.start(_sampler(client, tmp_path / "j"), start)
+    client.await_state([ClientState.RUNNING], 20)
+    end = client.join(time.monotonic() + 0.1)
+    assert (end.exit_code, end.is_clean) == (-signal.SIGKILL, False)
+    client.kill()
+
+
 def test_a_producer_gives_up_when_no_broker_answers(start: StartClient, tmp_path: Path) -> None:
     client = Client("producer-1", "workloads.producer", tmp_path, tmp_path / "log")
     config = ProducerConfig(

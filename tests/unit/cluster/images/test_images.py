@@ -107,6 +107,13 @@ def test_no_permission_on_the_socket_names_the_docker_group(monkeypatch: pytest.
     assert "docker group" in caught.value.next or "usermod -aG docker" in caught.value.next
 
 
+@pytest.mark.usefixtures("no_context")
+def test_an_address_that_is_none_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "nonsense://x")
+    with pytest.raises(DockerError):
+        connect()
+
+
 @pytest.mark.parametrize(("tool", "package"), [("_jlink", "default-jdk-headless"), ("_busybox", "busybox-static")])
 def test_a_missing_tool_is_named_with_its_package(
     tool: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -117,6 +124,15 @@ def test_a_missing_tool_is_named_with_its_package(
     assert package in str(why_not_buildable("4.3.1"))
     with pytest.raises(HarnessError, match=package):
         rootfs.make_rootfs(tmp_path / "rootfs")
+
+
+def test_a_release_that_is_not_here_cannot_be_built_without_maven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "missing_tool", lambda: None)
+    monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "no Maven" in str(why_not_buildable("4.3.1"))
 
 
 def test_the_context_is_the_same_for_the_same_files(tmp_path: Path) -> None:

@@ -97,3 +97,8 @@ def test_a_name_with_an_address_is_connected_to() -> None:
         port = address.rpartition(":")[2]
         with BrokerConnection(f"localhost:{port}", connect_timeout_s=5, request_timeout_s=5) as broker:
             assert broker.api_keys()
+
+
+def test_a_name_that_does_not_exist_says_so() -> None:
+    with pytest.raises(WireError, match=r"nobody\.invalid:9092: .*(Name|name|failure)"):
+        BrokerConnection("nobody.invalid:9092", connect_timeout_s=10, request_timeout_s=1).connect()

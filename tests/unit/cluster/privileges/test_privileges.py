@@ -75,6 +75,11 @@ def _start_command(command: Sequence[str]) -> None:
     raise _CommandStarted
 
 
+def test_root_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert rerun_with_privileges(PrivilegeRequest(), ["run", "x"]) is None
+
+
 def test_privileges_follow_from_the_user_id_and_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert privileges.current_privileges() == "root"
@@ -96,6 +101,22 @@ def test_without_a_daemon_the_command_goes_on_in_a_user_namespace(host: Callable
         rerun_with_privileges(PrivilegeRequest(), ["run", "x"])
 
 
+def test_why_a_daemon_that_is_there_does_not_help_is_said(
+    host: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else a user of the docker group wonders why power is lost by truncate."""
+    host(daemon=True, namespaces=True, refusal=Unusable("no image for a helper container", got="no jlink on this host"))
+    with pytest.raises(_CommandStarted):
+        rerun_with_privileges(PrivilegeRequest(), ["run", "x"])
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "not root: not through the Docker daemon: no image for a helper container (no jlink on this host)"
+    assert said[1].startswith("not root: in a user namespace")
+    host(daemon=False, namespaces=True)
+    with pytest.raises(_CommandStarted):
+        rerun_with_privileges(PrivilegeRequest(), ["run", "x"])
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 @pytest.mark.parametrize(("runtime", "way"), [("local", "user namespace"), ("docker", "helper container")])
 def test_a_named_runtime_leaves_one_way(host: Callable[..., list[str]], runtime: Any, way: str) -> None:
     tried = host(daemon=False, namespaces=False)
@@ -112,6 +133,11 @@ def test_where_no_way_is_open_one_error_says_all_that_is_missing(host: Callable[
     assert NO_NAMESPACES in str(refused.value.got)
     assert privileges.sudo_command() in str(refused.value.next)
     assert "sudo systemctl start docker" in str(refused.value.next)
+
+
+def test_a_verb_that_can_do_without_privileges_goes_on(host: Callable[..., list[str]]) -> None:
+    host(daemon=False, namespaces=False)
+    assert rerun_with_privileges(PrivilegeRequest(needed=False), ["run", "x"]) is None
 
 
 @pytest.mark.parametrize(
@@ -268,6 +294,10 @@ def test_a_helper_goes_nowhere_unless_it_sees_the_users_own_process(
         assert done.stdout.startswith(f"entered -t {me.pid} -m -r -- ")
     else:
         assert isinstance(helper_container._ended_early_error(done.stdout.strip()), error)
+
+
+def test_a_helper_that_was_killed_is_no_reason_to_run_again_in_another_way() -> None:
+    assert not isinstance(helper_container._ended_early_error(""), Unusable)
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from fake_runtime import FakeNetwork, FakeRuntime
 from cluster.host import containers
 from cluster.host.bridge import BridgeNetwork
 from cluster.host.processes import identify
+from cluster.images import Image
 from cluster.runtime.base import Network, Runtime
-from cluster.runtime.choose import LocalChoice, check_options, choose_runtime
+from cluster.runtime.choose import DockerChoice, LocalChoice, check_options, choose_runtime
 from cluster.runtime.docker import DockerRuntime
 from cluster.runtime.docker_node import exit_status_of
 from cluster.runtime.local import LocalRuntime
@@ -64,6 +65,13 @@ def test_an_image_and_a_runtime_that_contradict_each_other_are_refused() -> None
         check_options("local", "apache/kafka:3.9.1", 1)
     with pytest.raises(UsageError, match="one release"):
         check_options("docker", "apache/kafka:3.9.1", 2)
+
+
+def test_the_choice_of_docker_says_which_image_and_why() -> None:
+    image = Image(reference="ebbtide/kafka:4.3.1", id="sha256:1", why="built on this host")
+    choice = DockerChoice(image=image, daemon="20.10")
+    assert choice.describe() == "runtime docker: daemon 20.10 answers, image ebbtide/kafka:4.3.1 (built on this host)"
+    assert choice.host_facts()["image_id"] == "sha256:1"
 
 
 @pytest.mark.parametrize(

@@ -75,3 +75,7 @@ def test_the_command_that_shows_a_log_does_so_before_and_after_the_log_was_compr
         assert subprocess.run(["bash", "-c", error.next], capture_output=True, text=True).stdout == "ERROR disk full\n"
     assert not log.exists()
     assert error.where == str(log.parent)
+
+
+def test_a_log_that_was_never_written_is_said(tmp_path: Path) -> None:
+    assert tail_of(tmp_path / "none") == "(no log)"

@@ -134,6 +134,13 @@ def test_no_mistake_in_a_line_shows_its_value(tmp_path: Path, line: str) -> None
     assert line.partition("=")[0] in raised.value.render()
 
 
+def test_a_truststore_that_is_no_pem_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("not a certificate")
+    trust = security(tmp_path, f"security.protocol=SSL\nssl.truststore.location={tmp_path / 'ca.pem'}")
+    with pytest.raises(UsageError, match="the certificates cannot be read"):
+        trust.tls_context()
+
+
 def test_a_missing_truststore_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         security(tmp_path, "security.protocol=SSL\nssl.truststore.location=/no/ca.pem").tls_context()

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import msgspec
 import pytest
 from replay_records import LOST
 
-from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.errors import HarnessError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
-from ebbtide.record.verdict import Outcome, Verdict, read_verdict, write_verdict
+from ebbtide.record.verdict import Outcome, write_verdict
 from ebbtide.scenario.catalogue import names
 from harness.cli.judging import JudgeTogether
 from harness.replay.compare import Departure, Repetition
-from harness.replay.plan import plan
 from harness.replay.recorded_run import load_run
-from harness.replay.replaying import Replay, UnjudgedReplay
+from harness.replay.replaying import Replay
 from tools.pages import replays
 from tools.pages.measurements import section
 from tools.pages.replays import (
     ReplayResults,
     choose_records,
     main,
-    measure,
     measured,
     merge_results,
-    read_stored,
     row,
 )
 
@@ -169,40 +163,6 @@ def test_the_scenario_with_the_fewest_replays_is_next_and_its_record_judged_anew
     ]
 
 
-def carried_out(monkeypatch: pytest.MonkeyPatch, *records: Path) -> None:
-    """Replays of LOST that have these records."""
-    planned = plan(load_run(LOST), kafka="3.9.1")
-    monkeypatch.setattr(replays, "check", lambda *_: None)
-    monkeypatch.setattr(replays, "prepare", lambda *_: SimpleNamespace())
-    ends = [UnjudgedReplay(kafka="3.9.1", plan=planned, record=record) for record in records]
-    monkeypatch.setattr(replays, "run_replays", lambda *_, **__: iter(ends))
-
-
-@pytest.mark.parametrize("asked", [True, False])
-def test_a_replay_that_cannot_be_judged_is_kept_and_the_others_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, asked: bool
-) -> None:
-    recorded, keep = Path(shutil.copytree(LOST, tmp_path / "recorded")), tmp_path / "kept"
-    keep.mkdir()
-
-    def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-        damaged = UsageError("sends is damaged")
-        return {
-            one: damaged if one.name == "bad" else verdict
-            for one in records
-            if (verdict := read_verdict(RecordFolder(one)))
-        }
-
-    with replays.replay_folder(tmp_path, keep if asked else None) as folder:
-        carried_out(monkeypatch, *(Path(shutil.copytree(LOST, folder / name)) for name in ("bad", "good")))
-        found = measure(recorded, folder, 2, None, judge)
-    assert (found.times, found.same) == (1, 1)
-    kept = keep / "bad" if asked else folder / "bad"
-    assert [one.name for one in kept.parent.iterdir()] == ["bad"]
-    assert f"ebbtide analyze {kept}\n" in capsys.readouterr().err
-    assert folder.exists() is not asked
-
-
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Records of two scenarios; what is measured goes to a folder of its own."""
@@ -210,21 +170,3 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for scenario in ("first-partition", "healthy"):
         write_run(tmp_path / "runs", scenario, scenario)
     return tmp_path / "runs"
-
-
-def test_what_is_measured_anew_is_known_until_there_is_something_new(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replays, "measure", measuring := FakeMeasure())
-    assert main([str(runs), "--times", "3", "--each", "3"]) == 0
-    measuring.failing = "first-partition"
-    assert main([str(runs), "--times", "4", "--each", "4", "--anew", "first-partition"]) == 1
-    assert {name: one.times for name, one in read_stored().items()} == {"first-partition": 3, "healthy": 4}
-    measuring.failing = None
-    assert main([str(runs), "--times", "3", "--each", "2", "--anew", "first-partition"]) == 0
-    assert {name: one.times for name, one in read_stored().items()} == {"first-partition": 3, "healthy": 4}
-    assert measuring.records[4:] == ["first-partition", "first-partition"]
-    write_run(runs, "healthy", "of-today", lost=True)
-    assert main([str(runs), "--times", "5"]) == 0
-    assert main([str(runs), "--times", "3", "--anew", "healthy"]) == 0
-    assert measuring.records[6:] == ["first-partition", "healthy", "of-today"]
