@@ -2,7 +2,7 @@
 
 Other tests assert where a problem is. A case of the file is lines that take the place of others in a plain scenario:
 `<` are those that go (by default the first new one), `>` those that come, and below is what is said of them.
-`python tests/unit/ebbtide/scenario/test_sentences.py` writes what is said now.
+`.venv/bin/python tests/unit/ebbtide/scenario/test_sentences.py` writes what is said now.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ CASES = SENTENCES.read_text().strip("\n").split("\n\n")
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.splitlines()[1])
 def test_a_wrong_file_is_told_what_stands_in_the_reviewed_file(case: str) -> None:
-    assert said_of(case) == case, "python tests/unit/ebbtide/scenario/test_sentences.py"
+    assert said_of(case) == case, ".venv/bin/python tests/unit/ebbtide/scenario/test_sentences.py"
 
 
 if __name__ == "__main__":
