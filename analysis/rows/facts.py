@@ -5,7 +5,7 @@ That is what the manifest says, and facts by partition: never as many as there a
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -161,11 +161,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     run: int = 0
     rows: dict[str, int]
     missing: frozenset[str]
-    sends: list[SendFacts]
-    polls: list[PollFacts]
-    served: list[ServedFacts]
-    checkpoints: list[CheckpointFacts]
-    epochs: list[EpochFacts]
+    sends: Sequence[SendFacts]
+    polls: Sequence[PollFacts]
+    served: Sequence[ServedFacts]
+    checkpoints: Sequence[CheckpointFacts]
+    epochs: Sequence[EpochFacts]
     compacted: list[CompactedFacts] = []
     final_consumer: int | None
     final_offsets: dict[str, FinalOffsets]
@@ -178,8 +178,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     damaged_logs: tuple[DamagedLog, ...] = ()
     deletions: tuple[Deletion, ...] = ()
     unread_replicas: tuple[str, ...] = ()
-    commits: list[CommitFacts] = []
-    copies: list[CopyFacts] = []
+    commits: Sequence[CommitFacts] = ()
+    copies: Sequence[CopyFacts] = ()
     unsafe_property: str | None = None
 
     @property

@@ -23,7 +23,6 @@ from analysis.rows.facts import (
     CheckpointFacts,
     CommitFacts,
     CopyFacts,
-    EpochFacts,
     Facts,
     PollFacts,
     SendFacts,
@@ -49,19 +48,6 @@ BLOCKS_MAX = 300_000
 
 Finding rows in them then costs as much as moving all.
 """
-
-
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """What the tables of a run say, for its facts."""
-
-    sends: list[SendFacts] = []
-    polls: list[PollFacts] = []
-    served: list[ServedFacts] = []
-    checkpoints: list[CheckpointFacts] = []
-    epochs: list[EpochFacts] = []
-    policies: list[PolicyFacts] = []
-    commits: list[CommitFacts] = []
-    copies: list[CopyFacts] = []
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,25 +99,27 @@ def sum_up(run: Record, number: int, folder: Callable[[], Path], questions: Sequ
         also = [(one.reads[table], one.add) for one in asked if table in one.reads]
         feed_table(run, table, scans, (columns, add), *also)
     feed_table(run, "described", scans)
-    counted = Counted(
+    facts = facts_of(
+        number,
+        run,
+        policies_of(run.timeline),
+        deletions,
         sends=sums.sends,
         polls=sums.polls,
         served=watermarks.served,
         checkpoints=watermarks.checkpoints,
-        epochs=epochs_of(run.timeline),
-        policies=policies_of(run.timeline),
         commits=commits_of(commits.table),
         copies=copies_of(copies.table),
+        clock_went_back=watermarks.clock_went_back,
     )
     for table, facts_of_table in (
-        ("sends", counted.sends),
-        ("polls", counted.polls),
-        ("watermarks", counted.served),
-        ("commits", counted.commits),
-        ("copies", counted.copies),
+        ("sends", facts.sends),
+        ("polls", facts.polls),
+        ("watermarks", facts.served),
+        ("commits", facts.commits),
+        ("copies", facts.copies),
     ):
         _refuse_count(run, table, sum(one.rows for one in facts_of_table))
-    facts = facts_of(number, run, counted, deletions, clock_went_back=watermarks.clock_went_back)
     answers = _answers(RunSums(facts, sums, commits.table, copies.table, asked), asked)
     feed_table(run, "replicas", scans)
     return SummedRun(run=run, facts=facts, answers=answers)
@@ -140,19 +128,25 @@ def sum_up(run: Record, number: int, folder: Callable[[], Path], questions: Sequ
 def facts_of(
     number: int,
     run: Record,
-    counted: Counted,
+    policies: Sequence[PolicyFacts],
     deletions: tuple[Deletion, ...] = (),
     *,
+    sends: Sequence[SendFacts] = (),
+    polls: Sequence[PollFacts] = (),
+    served: Sequence[ServedFacts] = (),
+    checkpoints: Sequence[CheckpointFacts] = (),
+    commits: Sequence[CommitFacts] = (),
+    copies: Sequence[CopyFacts] = (),
     clock_went_back: bool = False,
 ) -> Facts:
-    """Return the facts of one run."""
+    """Return the facts of one run, from those of its tables."""
     manifest = run.manifest
-    of_clients: list[SendFacts | PollFacts] = [*counted.sends, *counted.polls]
+    of_clients: list[SendFacts | PollFacts] = [*sends, *polls]
     named = {f"{one.topic}-{one.partition}" for one in of_clients} | manifest.final_offsets.keys()
     by_default = default_policy(run)
     used = {TopicPartition.parse(name).topic for name in named}
-    logged = used | {one.topic for one in counted.checkpoints}
-    with_holes = {one.topic for one in compacted_topics(logged, counted.policies, by_default)}
+    logged = used | {one.topic for one in checkpoints}
+    with_holes = {one.topic for one in compacted_topics(logged, policies, by_default)}
     return Facts(
         run=number,
         rows=run.row_counts,
@@ -165,18 +159,18 @@ def facts_of(
         transactional=any(producer.transactional for producer in manifest.producers.values()),
         clock_went_back=clock_went_back,
         gaps=run.gaps,
-        damaged_logs=damaged_logs(run, counted.checkpoints, with_holes),
+        damaged_logs=damaged_logs(run, checkpoints, with_holes),
         deletions=deletions,
         unread_replicas=unread_replicas(run),
-        compacted=compacted_topics(used, counted.policies, by_default),
+        compacted=compacted_topics(used, policies, by_default),
         unsafe_property=unsafe_property(run),
-        sends=counted.sends,
-        polls=counted.polls,
-        served=counted.served,
-        checkpoints=counted.checkpoints,
-        epochs=counted.epochs,
-        commits=counted.commits,
-        copies=counted.copies,
+        sends=sends,
+        polls=polls,
+        served=served,
+        checkpoints=checkpoints,
+        epochs=epochs_of(run.timeline),
+        commits=commits,
+        copies=copies,
     )
 
 

@@ -23,11 +23,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from analysis.spark.compilers import QUICK
-from analysis.spark.gateway import connect, environment, give_hadoop_a_user, start_by_scripts, what_failed
+from analysis.spark.gateway import (
+    RememberedNames,
+    connect,
+    environment,
+    give_hadoop_a_user,
+    start_by_scripts,
+    what_failed,
+)
 from analysis.spark.heap import out_of_memory_error
 from analysis.spark.java_start import LOCAL_MASTER, START_FLAGS, JavaStart, is_local, spark_home
 from analysis.spark.parts import settings_for
-from analysis.spark.remembered_names import RememberedNames
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.signals import defer_signals, is_interrupt
 

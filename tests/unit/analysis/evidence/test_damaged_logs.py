@@ -11,7 +11,7 @@ from records import RecordBuilder, as_record
 from analysis.evidence.collect import write_replicas
 from analysis.rows.facts import CheckpointFacts, DamagedLog, Facts
 from analysis.rows.policies import PolicyFacts
-from analysis.rows.summing import Counted, facts_of
+from analysis.rows.summing import facts_of
 from ebbtide.record.folder import RecordFolder
 
 COMPACTED_BY_DEFAULT = '[cluster]\nbroker_properties = { "log.cleanup.policy" = "compact,delete" }\n'
@@ -29,8 +29,8 @@ def record(tmp_path: Path) -> Path:
 
 def facts_with(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> Facts:
     builder = RecordBuilder().acked(1, at=0).final(1, at=0)
-    counted = Counted(checkpoints=[CheckpointFacts("t", 0, 1, high_watermark)], policies=list(policies))
-    return facts_of(0, as_record(record, builder.manifest()), counted)
+    checkpoints = [CheckpointFacts("t", 0, 1, high_watermark)]
+    return facts_of(0, as_record(record, builder.manifest()), policies, checkpoints=checkpoints)
 
 
 def damaged_logs_of(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> tuple[DamagedLog, ...]:

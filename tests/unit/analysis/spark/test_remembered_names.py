@@ -8,7 +8,7 @@ from py4j.protocol import REFLECTION_COMMAND_NAME, Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from analysis.spark.remembered_names import RememberedNames
+from analysis.spark.gateway import RememberedNames
 
 
 @pytest.mark.spark
