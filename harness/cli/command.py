@@ -1,6 +1,6 @@
-"""Click commands that report all mistakes of a command line at once.
+"""How verbs declare their arguments for Click.
 
-The mistakes are `UsageError`s. A verb's module has `command() -> Command | Group`, which declares its arguments, and
+A verb's module has `command() -> Command | Group`, which declares its arguments, and
 `run(args) -> ExitCode`. Invoking a command does not run the verb. It returns a `ParsedCommand` command line, which
 `harness.cli.main` runs.
 """
@@ -18,8 +18,8 @@ import click
 from ebbtide.errors import UsageError
 from ebbtide.suggestions import allowed_words, did_you_mean
 from harness.cli.help_layout import HelpContext
-from harness.cli.mistakes import raise_together, surplus_error
-from harness.cli.parameters import Argument, Option, completer_for, mistakes_of, name_in_usage, value_type
+from harness.cli.mistakes import name_in_usage, surplus_error
+from harness.cli.parameters import completer_for, value_type
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -52,6 +52,15 @@ class ParsedCommand(NamedTuple):
     args: Args
     command_path: str
     module: Any
+
+
+class _Argument(click.Argument):
+    """A positional argument, which the usage line shows as `RUN [RUN ...]` where it has several words."""
+
+    def make_metavar(self, ctx: click.Context) -> str:
+        name = self.metavar or str(self.name).upper()
+        several = f"{name} [{name} ...]" if self.required else f"[{name} ...]"
+        return several if self.nargs == -1 else name if self.required else f"[{name}]"
 
 
 class CommandBase(click.Command):
@@ -88,16 +97,17 @@ class CommandBase(click.Command):
         A `repeated` option has a tuple of all its values. `least` and `most` are the bounds of a number.
         """
         name = dest or flag.removeprefix("--").replace("-", "_")
-        option = Option(
+        option = click.Option(
             [name, flag],
+            required=needed,
             type=value_type(type, choices, least, most),
-            default=default,
+            # A default of None would stand for a value that is missing.
+            **({} if needed else {"default": default}),
             metavar=metavar or (None if choices else flag.removeprefix("--").upper()),
             help=help,
             multiple=repeated,
             shell_complete=completer_for(completes, type),
         )
-        option.needed = needed
         self.params.append(option)
 
     def flag(
@@ -109,7 +119,7 @@ class CommandBase(click.Command):
         """
         name = dest or flag.removeprefix("--").replace("-", "_")
         self.params.append(
-            Option([name, flag], is_flag=True, flag_value=True, default=default, help=help, hidden=hidden)
+            click.Option([name, flag], is_flag=True, flag_value=True, default=default, help=help, hidden=hidden)
         )
 
     def argument(
@@ -126,17 +136,16 @@ class CommandBase(click.Command):
         completes: Completer | None = None,
     ) -> None:
         """Declare a positional argument; with `many` it has a tuple of all its words."""
-        argument = Argument(
+        argument = _Argument(
             [name],
-            required=False,
+            required=needed,
             type=value_type(type, choices),
-            default=None if many else default,
+            **({} if needed or many else {"default": default}),
             nargs=-1 if many else 1,
             metavar=metavar,
             help=help,
             shell_complete=completer_for(completes, type),
         )
-        argument.needed = needed
         self.params.append(argument)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -151,13 +160,6 @@ class CommandBase(click.Command):
             else:
                 formatter.write_text(self.epilog)
 
-    def _note_missing(self, ctx: click.Context) -> None:
-        for param in self.params:
-            if isinstance(param, (Option, Argument)) and param.needed:
-                source = ctx.get_parameter_source(str(param.name))
-                if source is not click.core.ParameterSource.COMMANDLINE:
-                    mistakes_of(ctx).note_missing(param, name_in_usage(param))
-
 
 class Command(CommandBase):
     """A verb or an action without subcommands.
@@ -170,13 +172,10 @@ class Command(CommandBase):
         super().__init__(description, epilog=epilog, context_settings=context)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words. Raises `UsageError`, or `Problems` with every mistake."""
-        if ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
-        mistakes = mistakes_of(ctx)
-        surplus = super().parse_args(ctx, mistakes.readable_words(ctx, args))
-        self._note_missing(ctx)
-        mistakes.raise_all(ctx, surplus)
+        """Parse the words. Raises `UsageError` for those that it does not take."""
+        surplus = super().parse_args(ctx, args)
+        if surplus and not ctx.resilient_parsing:
+            raise surplus_error(surplus, ctx)
         return surplus
 
     def invoke(self, ctx: click.Context) -> ParsedCommand:
@@ -268,23 +267,14 @@ class Group(CommandBase, click.Group):
         words = f"{self.subcommand_metavar} ..."
         return [*click.Command.collect_usage_pieces(self, ctx), f"[{words}]" if self.invoke_without_command else words]
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words before the subcommand.
-
-        Raises `UsageError` or `Problems` if it is missing.
-        """
-        if ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
-        mistakes = mistakes_of(ctx)
-        rest = super().parse_args(ctx, mistakes.readable_words(ctx, args))
-        if mistakes.positions == 0:
-            if not self.invoke_without_command:
-                mistakes.missing.append(self.subcommand_metavar)
-            mistakes.raise_all(ctx, allowed=", ".join(self.list_commands(ctx)))
-        return rest
-
     def invoke(self, ctx: click.Context) -> ParsedCommand:
         """Return the typed values of the subcommand, or of a call without one."""
+        if not ctx._protected_args and not self.invoke_without_command:
+            raise UsageError(
+                f"missing: {self.subcommand_metavar}",
+                allowed=", ".join(self.list_commands(ctx)),
+                next=f"{ctx.command_path} --help",
+            )
         parsed: ParsedCommand | None = click.Group.invoke(self, ctx)
         return parsed if parsed is not None else parsed_command(ctx)
 
@@ -301,23 +291,16 @@ class Group(CommandBase, click.Group):
         if args[0] in known:
             self._refuse_options_before(ctx, args[0])
             return super().resolve_command(ctx, args)
-        if mistakes_of(ctx).unknown:
-            # The word after an unknown option may be its value.
-            mistakes_of(ctx).raise_all(ctx)
         if args[0] == _HELP:
-            mistakes_of(ctx).raise_all(ctx)
             if words := [one for one in args[1:] if one != _HELP and not one.startswith("-")]:
                 return self.resolve_command(ctx, [*words, "--help"])
             click.echo(ctx.get_help())
             ctx.exit()
         hint = self._hint(args[0], known)
-        what = f"unknown {self.subcommand_metavar.lower()}{hint}"
-        error = UsageError(what, got=args[0], allowed=allowed_words(args[0], known))
         if self.invoke_without_command and not hint:
-            surplus = surplus_error([word for word in args if not word.startswith("-")], ctx)
-            error = surplus if surplus.allowed or surplus.next else error
-        raise_together([*mistakes_of(ctx).values, error], ctx)
-        raise error
+            raise surplus_error(args, ctx)
+        what, allowed = f"unknown {self.subcommand_metavar.lower()}{hint}", allowed_words(args[0], known)
+        raise UsageError(what, got=args[0], allowed=allowed, next=f"{ctx.command_path} --help")
 
     def _refuse_options_before(self, ctx: click.Context, subcommand: str) -> None:
         """Raise `UsageError` for options of the call without a subcommand before a subcommand."""

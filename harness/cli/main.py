@@ -26,9 +26,9 @@ from ebbtide.shown_text import without_middle
 from ebbtide.signals import is_interrupt, was_interrupted
 from ebbtide.streams import ignore_closed_pipes, print_verbatim, shown_output
 from harness.cli.command import Group, ParsedCommand
-from harness.cli.mistakes import Mistakes
+from harness.cli.mistakes import error_of
 from harness.cli.old_spellings import respelled
-from harness.cli.parameters import Option, mistakes_of, value_type
+from harness.cli.parameters import value_type
 
 VERBS: dict[str, str] = {
     "run": "run a scenario on one or more Kafka releases, and judge the runs",
@@ -139,7 +139,7 @@ def root_command() -> Group:
     for verb, line in VERBS.items():
         group.lazy_action(verb, f"harness.cli.{verb}", help=line)
     group.params.append(
-        Option(
+        click.Option(
             ["--completion"],
             type=value_type(str, SHELLS),
             metavar="SHELL",
@@ -163,8 +163,6 @@ def root_command() -> Group:
 
 
 def _print_completion(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
-    if mistakes_of(ctx).values:
-        mistakes_of(ctx).raise_all(ctx)
     if shell is None or ctx.resilient_parsing:
         return
     from harness.cli.completing import completion_script
@@ -191,10 +189,12 @@ def _run(argv: Sequence[str]) -> int:
         return answer_shell(group, COMPLETE, instruction)
     argv = respelled(list(argv))
     try:
-        with group.make_context("ebbtide", list(argv), obj=Mistakes()) as ctx:
+        with group.make_context("ebbtide", list(argv)) as ctx:
             typed = group.invoke(ctx)
     except click.exceptions.Exit as end:  # --help and --version have printed
         return end.exit_code
+    except click.UsageError as mistake:
+        raise error_of(mistake) from None
     typed.args.argv = tuple(argv)
     try:
         return _run_verb(typed, argv)

@@ -1,4 +1,4 @@
-"""Options and arguments that collect mistakes; Click itself stops at the first."""
+"""The types of options and arguments: what they read, and how a shell completes them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ebbtide.errors import EbbtideError, UsageError
+from ebbtide.errors import UsageError
 from ebbtide.suggestions import allowed_words, did_you_mean
 from ebbtide.untrusted.files import path_from
-from harness.cli.mistakes import Mistakes
+from harness.cli.mistakes import WrongValue, name_in_usage
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -26,23 +26,15 @@ BUDGET_S_MAX = 1000 * 3600.0
 _SHOWN_MAX = 40
 
 
-class _WrongValue(click.BadParameter):
-    """A wrong value, with its error."""
-
-    def __init__(self, error: EbbtideError) -> None:
-        super().__init__(error.what)
-        self.error = error
-
-
 class _WholeNumber(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
             number = int(value)
         except ValueError:
-            raise _WrongValue(UsageError("not a whole number", where=name_in_usage(param), got=repr(value))) from None
+            raise WrongValue(UsageError("not a whole number", where=name_in_usage(param), got=repr(value))) from None
         if (self.min is not None and number < self.min) or (self.max is not None and number > self.max):
             allowed = f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
-            raise _WrongValue(UsageError("out of range", where=name_in_usage(param), got=str(number), allowed=allowed))
+            raise WrongValue(UsageError("out of range", where=name_in_usage(param), got=str(number), allowed=allowed))
         return number
 
     def _describe_range(self) -> str:
@@ -56,11 +48,11 @@ class TimeWithUnit(click.ParamType[str]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the text. Notes a mistake."""
+        """Return the text."""
         try:
             duration_s_of(name_in_usage(param), str(value))
         except UsageError as error:
-            raise _WrongValue(error) from None
+            raise WrongValue(error) from None
         return str(value)
 
 
@@ -72,7 +64,7 @@ class _PathValue(click.ParamType[Path]):
             return path_from(str(value))
         except UsageError as error:
             error.add_where(name_in_usage(param))
-            raise _WrongValue(error) from None
+            raise WrongValue(error) from None
 
 
 class _WordFrom(click.Choice[str]):
@@ -81,36 +73,7 @@ class _WordFrom(click.Choice[str]):
             return str(value)
         named = str(param.metavar or param.name) if param is not None else "value"
         what = f"unknown {named.replace('_', '-').lower()}{did_you_mean(str(value), self.choices)}"
-        raise _WrongValue(UsageError(what, got=str(value), allowed=allowed_words(str(value), self.choices)))
-
-
-class _CollectingParameter(click.Parameter):
-    """A parameter that notes a mistake, and then has the value None.
-
-    `needed` replaces Click's `required`, which stops at the first missing parameter.
-    """
-
-    needed = False
-
-    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        try:
-            return super().type_cast_value(ctx, value)
-        except _WrongValue as wrong:
-            mistakes_of(ctx).values.append(wrong.error)
-            return None
-
-
-class Option(_CollectingParameter, click.Option):
-    """An option with a value, or a flag."""
-
-
-class Argument(_CollectingParameter, click.Argument):
-    """A positional argument."""
-
-    def make_metavar(self, ctx: click.Context) -> str:
-        name = self.metavar or str(self.name).upper()
-        several = f"{name} [{name} ...]" if self.needed else f"[{name} ...]"
-        return several if self.nargs == -1 else name if self.needed else f"[{name}]"
+        raise WrongValue(UsageError(what, got=str(value), allowed=allowed_words(str(value), self.choices)))
 
 
 def duration_s_of(flag: str, text: str) -> float:
@@ -124,18 +87,6 @@ def duration_s_of(flag: str, text: str) -> float:
         got, allowed = repr(text[:_SHOWN_MAX]), f"up to {BUDGET_S_MAX / 3600:.0f}h"
         raise UsageError("the time is too long", where=flag, got=got, allowed=allowed)
     return duration_s
-
-
-def mistakes_of(ctx: click.Context) -> Mistakes:
-    """Return the mistakes that were found so far in this command line."""
-    return ctx.ensure_object(Mistakes)
-
-
-def name_in_usage(param: click.Parameter | None) -> str:
-    """Return the name of a parameter in the usage line."""
-    if isinstance(param, click.Option):
-        return "/".join(param.opts)
-    return str(param.metavar or param.name) if param is not None else "the value"
 
 
 def value_type(
