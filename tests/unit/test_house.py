@@ -22,6 +22,7 @@ PACKAGES = ("ebbtide", "cluster", "faults", "workloads", "analysis", "harness")
 BESIDE = ("bench", "tools")
 """What a checkout has besides: benchmarks, and what makes pages of docs/."""
 MAX_LINES = 400
+BUDGET = "docs/decisions/line-budget.md"
 SLEEPER = "ebbtide/waiting.py"
 PRINTERS = ("harness/cli/", "bench/", "tools/pages/")
 
@@ -274,3 +275,11 @@ def test_the_image_that_is_built_from_the_checkout_gets_every_package() -> None:
 def test_of_the_wheel_only_ebbtide_is_new_in_site_packages(wheel: set[str]) -> None:
     top = {name.split("/")[0] for name in wheel}
     assert {name for name in top if not re.fullmatch(r"ebbtide-[\w.]+\.dist-info", name)} == {"ebbtide"}
+
+
+def test_the_product_keeps_to_its_budget_of_lines() -> None:
+    rows = re.findall(r"^\| \d{4}-\d\d-\d\d \| ([\d,]+) \|", (ROOT / BUDGET).read_text(), re.MULTILINE)
+    budget = int(rows[-1].replace(",", ""))
+    files = _project_files(*(f"{package}/*.py" for package in PACKAGES))
+    lines = sum(file.read_bytes().count(b"\n") for file in files)
+    assert lines <= budget, f"{lines - budget} lines above {BUDGET}: take as much away, or say there why not"
