@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cluster.jars import digests, maven
+from cluster.jars import connector, digests
 from cluster.jars.digests import sha256_of
 from cluster.jars.releases import ensure
 from ebbtide.releases.known_releases import KNOWN
@@ -26,7 +26,7 @@ def main() -> int:
         print(known.version, file=sys.stderr)
         (release,) = ensure([known.version])
         found[f"kafka-{known.version}"] = release.digests
-    found[maven.ARTIFACT] = _hashed(maven.connector_jars())
+    found[connector.ARTIFACT] = _hashed(connector.connector_jars())
     TABLE.write_text(lines_of(found))
     return 0
 

@@ -2,8 +2,6 @@
 
 Maven's settings, mirrors, proxies and local repository are the user's and stay unchanged. MAVEN_ARGS also works with
 a Maven that is too old to know it. Checksums are enforced.
-
-The jars of Spark's Kafka connector: fetched with Maven, cached and checked.
 """
 
 from __future__ import annotations
@@ -13,18 +11,13 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-import pyspark
 
-from cluster.jars.digests import intact_jars, keep_jars
 from ebbtide.errors import HarnessError
 from ebbtide.java import find_java
-from ebbtide.locks import await_lock
-from ebbtide.places import cache_dir
 from ebbtide.privileges import account_name, current_privileges, home_dir
 from ebbtide.scratch import MAVEN, scratch_folder
 
@@ -155,46 +148,3 @@ def _maven_error(code: int, output: list[str], log: Path) -> HarnessError:
         )
     errors = (line.removeprefix("[ERROR]").strip() for line in output if line.startswith("[ERROR]"))
     return HarnessError("Maven failed", where=where, got=next(filter(None, errors), f"exit code {code}"))
-
-
-VERSION = "4.0.0"
-"""A connector of the installed Spark's line 4.0; its patch releases are interchangeable."""
-
-ARTIFACT = f"spark-connector-{VERSION}"
-
-
-def connector_jars() -> list[Path]:
-    """Return the jars of the connector, without those that Spark has itself.
-
-    Raises `HarnessError` when they cannot be fetched.
-    """
-    folder = cache_dir() / "spark-connector" / VERSION
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with await_lock(
-        folder.parent / ".lock", purpose="another fetch of the connector to end", timeout_s=FETCH_TIMEOUT_S
-    ):
-        found = intact_jars(ARTIFACT, folder)
-        return found if found is not None else _fetch(folder)
-
-
-def _fetch(folder: Path) -> list[Path]:
-    part = Path(tempfile.mkdtemp(prefix=".fetch-", dir=folder.parent))
-    try:
-        artifact = Artifact(group="org.apache.spark", name="spark-sql-kafka-0-10_2.13", version=VERSION)
-        all_jars = part / "all"
-        all_jars.mkdir()
-        copy_runtime_jars([artifact], all_jars, folder.parent / ".maven.log")
-        own = {_artifact(path) for path in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
-        kept = part / "new"
-        kept.mkdir()
-        for path in all_jars.iterdir():
-            if _artifact(path) not in own:
-                path.rename(kept / path.name)
-        return keep_jars(ARTIFACT, kept, folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-def _artifact(jar: Path) -> str:
-    """Return the name of a jar without its version."""
-    return re.sub(r"-\d[^_-]*$", "", jar.stem)

@@ -173,7 +173,11 @@ class Command(CommandBase):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words. Raises `UsageError` for those that it does not take."""
-        surplus = super().parse_args(ctx, args)
+        try:
+            surplus = super().parse_args(ctx, args)
+        except click.BadOptionUsage as mistake:
+            mistake.ctx = ctx
+            raise
         if surplus and not ctx.resilient_parsing:
             raise surplus_error(surplus, ctx)
         return surplus
@@ -297,8 +301,8 @@ class Group(CommandBase, click.Group):
             click.echo(ctx.get_help())
             ctx.exit()
         hint = self._hint(args[0], known)
-        if self.invoke_without_command and not hint:
-            raise surplus_error(args, ctx)
+        if self.invoke_without_command and not hint and (surplus := surplus_error(args, ctx)).allowed:
+            raise surplus
         what, allowed = f"unknown {self.subcommand_metavar.lower()}{hint}", allowed_words(args[0], known)
         raise UsageError(what, got=args[0], allowed=allowed, next=f"{ctx.command_path} --help")
 

@@ -106,7 +106,7 @@ def json_outputs() -> tuple[JsonOutput, ...]:
     from harness.cli.cluster_outputs import DownOutput, FaultOutput
     from harness.cli.kafka import ReleaseRow
     from harness.cli.kafka_image import RemovedImage
-    from harness.cli.nightly_site import NightOutput, SiteOutput
+    from harness.cli.night_outputs import NightOutput, SiteOutput
     from harness.cli.runs import RecordRow
     from harness.cli.runs_compare import CompareOutput
     from harness.cli.scenarios import ShippedScenario

@@ -336,7 +336,7 @@ def _close(args: Args, store: Store, plan: NightPlan) -> ExitCode:
     code = exit_code(done, args.fail_on)
     files = {"summary": folder / "summary.md", "junit": folder / "junit.xml", "site": site}
     if args.json:
-        from harness.cli.nightly_site import night_output
+        from harness.cli.night_outputs import night_output
 
         print_json(night_output(plan, done, changes, followups, files, code))
     else:

@@ -174,7 +174,7 @@ def _drive_for(witness: str | None) -> Drive:
 
     if witness is None:
         return Session.carry_out
-    from cluster.jars.maven import connector_jars
+    from cluster.jars.connector import connector_jars
     from harness.runner.witness import with_witness
 
     return with_witness(connector_jars())

@@ -13,7 +13,7 @@ from records import RecordBuilder
 
 from analysis.judge.rules.reads import witness_agrees
 from analysis.witness.table import PROBLEM
-from cluster.jars.maven import _artifact
+from cluster.jars.connector import _artifact
 from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.tables import WITNESS_SCHEMA
 

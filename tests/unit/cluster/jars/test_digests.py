@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.jars import digests, maven
+from cluster.jars import connector, digests
 from cluster.jars.digests import intact_jars, keep_jars, known_digests, require_known, unlike_known
 from ebbtide.errors import HarnessError
 from ebbtide.releases.known_releases import KNOWN
@@ -28,7 +28,7 @@ def tides(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_known_release_its_tools_and_the_connector_have_digests() -> None:
     """If this fails: `python -m tools.jar_digests`."""
     wanted = {f"kafka-{known.version}" for known in KNOWN}
-    assert known_digests().keys() == wanted | {maven.ARTIFACT}
+    assert known_digests().keys() == wanted | {connector.ARTIFACT}
     for known in KNOWN:
         jars = known_digests()[f"kafka-{known.version}"]
         assert {f"kafka_2.13-{known.version}.jar", f"kafka-clients-{known.version}.jar"} <= jars.keys()

@@ -86,33 +86,24 @@ def test_a_mistyped_word_is_a_usage_error_with_a_suggestion(
 
 
 @pytest.mark.parametrize(
-    ("line", "told", "meant"),
+    ("line", "told", "next"),
     [
-        ("run --bogus", ("--bogus", "missing: SCENARIO"), "run "),
-        ("run x --sed 7 --runtime dokcer", ("did you mean --seed?", "did you mean docker?"), "run "),
-        (
-            "run x --runtime dokcer --image",
-            ("did you mean docker?", "this option needs a value\n     where:   --image"),
-            "run ",
-        ),
-        (
-            "shrink --times x --bgous",
-            ("--bgous", "not a whole number\n     where:   --times\n     got:     'x'", "missing: RUN"),
-            "shrink ",
-        ),
-        ("kafka --jsn", ("--jsn", "missing: ACTION"), "kafka "),
-        ("--jsn", ("--jsn", "missing: VERB"), ""),
+        ("run --bogus", "unknown argument got: --bogus", "ebbtide run --help"),
+        ("run x --sed 7", "unknown argument, did you mean --seed?", "ebbtide run --help"),
+        ("run x --image", "this option needs a value where: --image", "ebbtide run --help"),
+        ("shrink --json", "missing: RUN", "ebbtide runs (lists the runs)"),
+        ("spec find", "missing: --variant", "ebbtide spec find --help"),
+        ("kafka", "missing: ACTION allowed: fetch, list, image", "ebbtide kafka --help"),
+        ("", "missing: VERB", "ebbtide --help"),
     ],
 )
-def test_all_mistakes_of_a_command_line_are_reported_at_once(
-    capsys: pytest.CaptureFixture[str], line: str, told: tuple[str, ...], meant: str
+def test_the_first_mistake_of_a_command_line_is_reported_with_what_to_type(
+    capsys: pytest.CaptureFixture[str], line: str, told: str, next: str
 ) -> None:
     assert main(line.split()) == ExitCode.USAGE
-    error = capsys.readouterr().err
-    assert error.startswith(f"error: the command line: {len(told)} problems\n")
-    assert [one for one in told if one not in error] == []
-    assert error.splitlines()[-1] == f"  next:    ebbtide {meant}--help"
-    assert error.count("next:") == 1
+    error = " ".join(capsys.readouterr().err.split())
+    assert told in error
+    assert error.endswith(f"next: {next}")
 
 
 @pytest.mark.parametrize(
@@ -120,19 +111,10 @@ def test_all_mistakes_of_a_command_line_are_reported_at_once(
     [
         ("run x --kafka 3.9.1 4.3.1", "got: 4.3.1 allowed: --kafka 3.9.1,4.3.1 (several are separated by commas)"),
         ("random --kafka 3.9.1 4.3.1", "got: 4.3.1 allowed: one release"),
-        ("replay a b c d e", "error: ebbtide replay takes one RUN at a time got: b, c, d and 1 more"),
-        ("nightly healthy bridge", "unknown argument got: healthy, bridge allowed: --scenarios healthy,bridge"),
-        ("nightly my.toml", "error: unknown argument got: my.toml next: ebbtide run my.toml (runs the file)"),
-        (
-            "scenarios show a b",
-            "ebbtide scenarios show takes one NAME at a time got: b next: ebbtide scenarios show a (one",
-        ),
-        ("explain RECORD t-0:1 x", "at a time got: x next: ebbtide explain RECORD t-0:1 (one after the other)"),
-        (
-            "cluster fault kill broker 1",
-            "one TARGET at a time, did you mean 'broker(1)'? got: 1 next: ebbtide cluster fault kill 'b",
-        ),
-        ("doctor extra words", "error: unknown argument got: extra, words"),
+        ("replay a b c d e", "error: unknown argument got: b c d e allowed: one RUN"),
+        ("nightly healthy bridge", "unknown argument got: healthy bridge allowed: --scenarios NAMES"),
+        ("scenarios show a b", "unknown argument got: b allowed: one NAME"),
+        ("doctor extra words", "error: unknown argument got: extra words next: ebbtide doctor --help"),
     ],
 )
 def test_surplus_words_are_reported_once_with_what_is_allowed(
@@ -185,11 +167,10 @@ def test_a_command_line_is_read_as_it_was_typed() -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("run x --kafka --json", "this option needs a value where: --kafka"),
-        ("run x --json=1", "takes no value where: --json got: '--json=1'"),
+        ("run x --json=1", "takes no value where: --json"),
         ("run x --seed 1.5", "not a whole number where: --seed got: '1.5'"),
         ("spec check --variant elr-43 --max-states soon", "not a whole number where: --max-states got: 'soon'"),
-        ("cluster fault set-config", "missing: --resource, --config"),
+        ("cluster fault set-config", "missing: --resource"),
     ],
 )
 def test_a_wrong_value_is_reported_with_its_option(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from cluster.images import Image
 from cluster.runtime.choose import DockerChoice
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.cli.main import main
-from harness.cli.nightly_site import NightOutput
+from harness.cli.night_outputs import NightOutput
 from harness.nightly.job import Job
 from harness.nightly.store import FinishedJob, Followup, NightPlan
 
