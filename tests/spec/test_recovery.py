@@ -86,6 +86,26 @@ def test_the_last_reply_of_a_broker_counts() -> None:
     assert elected_leader(leaderless(1, 2), cluster(), log(1, 5, 10), log(2, 5, 20), stale) == NO_LEADER
 
 
+def test_the_choice_says_whom_it_awaits_and_why_a_reply_is_void() -> None:
+    stale, late = log(2, 9, 99, broker_epoch=55), log(3, 9, 99, leader_epoch=6)
+    strange, down = log(4, 9, 99), log(1, 9, 99)
+    choice = choose_leader(
+        BALANCED,
+        (3, 1, 2),
+        (2, 3),
+        (stale, late, strange, down),
+        broker_epochs={2: 102, 3: 103, 4: 104},
+        leader_epoch=7,
+    )
+    assert (choice.leader, choice.awaited) == (NO_LEADER, {2, 3})
+    assert dict(choice.void) == {
+        stale: "broker epoch 55, registered with 102",
+        late: "leader epoch 6, the partition has 7",
+        strange: "not a replica",
+        down: "fenced or not registered",
+    }
+
+
 def test_manual_elects_nobody_whatever_the_replies() -> None:
     known = {1: 101, 2: 102, 3: 103}
     replies = (log(1, 5, 10), log(2, 5, 10), log(3, 5, 10))
