@@ -14,7 +14,7 @@ from rich.text import Text
 from analysis.record.record import Record
 from analysis.sentences import words
 from analysis.sentences.elections import is_broken_promise
-from analysis.sentences.protocol import as_one_line, protocol_of
+from analysis.sentences.protocol import as_one_line, own_rules, protocol_of
 from ebbtide.folding import column_widths, fold_words
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
@@ -29,7 +29,7 @@ _GAP = "  "
 _CELL_WIDTH_MIN = 22
 _BETWEEN, _EDGES = 3, 2
 """Columns of a drawn table between two cells, and at its edges."""
-_HEAD, _RECORD = "Kafka", "record"
+_HEAD, _RECORD, _OWN_RULES = "Kafka", "record", "your rules"
 
 
 class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +82,7 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
         ("without leader", leaderless_text(verdict)),
         ("without ack", outage_text(verdict, "no_ack")),
         ("protocol", run.protocol),
+        (_OWN_RULES, own_rules(verdict)),
         ("took", words.duration(run.manifest.start_ns, run.manifest.end_ns)),
         ("longest phases", words.longest_phases(run.manifest)),
         ("outcome", outcome_word(verdict)),
@@ -102,7 +103,7 @@ def summary_tables(runs: Sequence[JudgedRun], width: int) -> list[Table]:
 
 def _drawn(runs: Sequence[JudgedRun], room: int) -> Table:
     """Return some runs as one table; `room` is for their columns and what is between them."""
-    columns = [_with_head(run) for run in runs]
+    columns = _columns(runs)
     cells = _folded(columns, room - _BETWEEN * len(runs))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
     table.add_column(_HEAD, no_wrap=True)
@@ -126,7 +127,7 @@ def summary_text(runs: Sequence[JudgedRun], width: int) -> str:
 
 
 def _as_text(runs: Sequence[JudgedRun], width: int) -> str:
-    columns = [[(name, as_one_line(shown)) for name, shown in _with_head(run)] for run in runs]
+    columns = [[(name, as_one_line(shown)) for name, shown in column] for column in _columns(runs)]
     room = width - _name_width(runs) - len(_GAP) * len(runs)
     cells = _folded(columns, room, with_record=len(runs) == 1)
     lines = [line for name in cells[0] for line in zip_longest([name], *(each[name] for each in cells), fillvalue="")]
@@ -140,8 +141,11 @@ def _name_width(runs: Sequence[JudgedRun]) -> int:
     return max((len(name) for run in runs for name, _ in summary_lines(run)), default=0)
 
 
-def _with_head(run: JudgedRun) -> list[tuple[str, str]]:
-    return [(_HEAD, run.target), *summary_lines(run)]
+def _columns(runs: Sequence[JudgedRun]) -> list[list[tuple[str, str]]]:
+    """Return the lines of each run, below its release; those on the user's own rules only where a run has some."""
+    has_some = any(run.verdict.own_rules for run in runs)
+    columns = [[(_HEAD, run.target), *summary_lines(run)] for run in runs]
+    return [[line for line in column if has_some or line[0] != _OWN_RULES] for column in columns]
 
 
 def _folded(

@@ -49,6 +49,12 @@ def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:
     return "\n".join([*lines, *([f"{_CANNOT_TELL}:", *unknown] if unknown else [])])
 
 
+def own_rules(verdict: Verdict) -> str:
+    """Return what rules of the user found, a line a rule; empty where the record was judged without one."""
+    found = {one.name: one.status for one in verdict.properties}
+    return "\n".join(f"{one.name}: {found[one.name]}" for one in verdict.own_rules if one.name in found)
+
+
 def outcome_basis(verdict: Verdict, prediction: Prediction | None) -> str:
     """Return the sentence below the headline: why the run ended with this outcome; empty if nothing says it."""
     if verdict.outcome != "as-predicted":

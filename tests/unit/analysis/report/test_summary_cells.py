@@ -10,10 +10,10 @@ from judge_records import Story, last_replica_standing
 from records import as_record
 from rich.text import Text
 
-from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_tables
+from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_tables, summary_text
 from analysis.sentences.protocol import outcome_basis
 from analysis.sentences.words import headline
-from ebbtide.record.verdict import Counts, Outcome, Verdict
+from ebbtide.record.verdict import Counts, Outcome, RuleFile, Verdict
 from ebbtide.scenario.model import PROTOCOL_ALONE, Prediction
 
 
@@ -59,6 +59,16 @@ def test_an_inconclusive_run_without_a_loss_does_not_read_as_a_pass() -> None:
     verdict = Verdict(run_id="r", outcome="inconclusive", why=["why"], counts=Counts(sends=30, acked=30))
     said = headline(verdict, "4.3.1", sends=True)
     assert said == "Inconclusive: no loss was seen among 30 acked records."
+
+
+def test_a_row_has_what_each_rule_of_the_user_found_where_there_is_one(tmp_path: Path) -> None:
+    verdict = last_replica_standing(tmp_path).judge()
+    own = [RuleFile(name=one.name, file="ours.py", sha256="0") for one in verdict.properties[:2]]
+    judged = judged_run(as_record(tmp_path), msgspec.structs.replace(verdict, rule_files=own))
+    found = [f"{one.name}: {one.status}" for one in verdict.properties[:2]]
+    assert dict(summary_lines(judged))["your rules"].split("\n") == found
+    assert "your rules" in summary_text([judged], 200)
+    assert "your rules" not in summary_text([judged_run(as_record(tmp_path), verdict)], 200)
 
 
 def test_a_run_without_timings_shows_none(tmp_path: Path) -> None:
