@@ -97,6 +97,12 @@ def test_a_place_for_no_file_is_refused_before_the_work(out: str) -> None:
     assert refused.value.next == "name another file with --out"
 
 
+@pytest.mark.parametrize("out", ["/dev/null/x.toml", "/", "/proc/x.toml"])
+def test_a_file_that_cannot_be_written_is_a_usage_error(out: str) -> None:
+    with pytest.raises(UsageError, match="the scenario cannot be written there"):
+        write_named_file(Path(out), b"", "scenario")
+
+
 def test_a_folder_that_may_not_be_written_to_is_refused_before_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

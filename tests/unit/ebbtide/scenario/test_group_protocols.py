@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 from scenario_problems import problems
 
+from ebbtide import librdkafka
+from ebbtide.errors import HarnessError
+from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, Scenario, TopicSpec
+from harness.runner.host import require_libraries
+
 WAIT = 'step = "wait"\ntrigger = { acked = 1 }'
 CONSUMER = '[[consumers]]\nid = 1\ntopics = ["t"]\n'
 MEMBER = CONSUMER + 'group = "g"\n'
@@ -13,6 +18,12 @@ NEW = 'client = "librdkafka"\ngroup_protocol = "consumer"\n'
 
 def found(consumer: str, *, cluster: str = "", kafka: str = "4.3.1") -> dict[str, str]:
     return problems(WAIT, prediction=f"{consumer}\n{cluster}", kafka=kafka)
+
+
+def scenario_with(consumer: ConsumerSpec) -> Scenario:
+    producer = ProducerSpec(id=1, topic="t", count=1)
+    topics = {"t": TopicSpec()}
+    return Scenario(name="x", title="x", kafka=("4.3.1",), topics=topics, producers=(producer,), consumers=(consumer,))
 
 
 @pytest.mark.parametrize(
@@ -52,3 +63,12 @@ def test_a_cluster_without_the_protocol_is_refused(kafka: str, cluster: str, wha
 @pytest.mark.parametrize("features", ['"metadata.version" = 22', '"metadata.version" = 21\n"group.version" = 1'])
 def test_a_cluster_whose_levels_have_the_protocol_is_valid(features: str) -> None:
     assert found(MEMBER + NEW, cluster=f"[cluster.features]\n{features}\n") == {}
+
+
+def test_a_missing_librdkafka_names_the_consumer_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(librdkafka, "find_spec", lambda name: None)
+    consumer = ConsumerSpec(id=1, topics=("t",), client="librdkafka")
+    scenario = scenario_with(consumer)
+    with pytest.raises(HarnessError, match="confluent-kafka is not installed") as caught:
+        require_libraries(scenario)
+    assert caught.value.where == "consumers[0]"

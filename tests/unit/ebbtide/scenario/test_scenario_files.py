@@ -211,6 +211,11 @@ def test_what_the_harness_sets_itself_and_levels_that_no_release_has_are_refused
     assert "metadata.version = 99" in problems["cluster.features"]
 
 
+def test_two_steps_of_one_name_are_refused() -> None:
+    text = shipped_text("last-replica-standing").replace('name = "leader-loses-power"', 'name = "cut-followers"')
+    assert "name taken" in problems_of(text.replace("step(leader-loses-power)", "step(cut-followers)"))["steps[1].name"]
+
+
 def test_min_isr_may_exceed_the_replication_factor_but_has_one_place_only() -> None:
     text = shipped_text("healthy").replace("min_isr = 2", "min_isr = 4")
     assert parse(text, file="x.toml").topics["t"].min_isr == 4

@@ -11,6 +11,8 @@ from scenario_problems import FILE, problems
 from ebbtide.errors import Problems
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.steps.table import KINDS
+from ebbtide.scenario.validate import validate
+from ebbtide.scenario.validate_order import FaultNow, impossible_now
 
 REASSIGN = 'step = "reassign"\npartition = "t-0"\n'
 SET_CONFIG = 'step = "set-config"\nconfig = "min.insync.replicas"\n'
@@ -195,6 +197,15 @@ def test_a_start_of_a_node_with_a_dead_volume_is_refused_to_who_runs_it_and_not_
     assert where.startswith(f"steps[{len(steps) - 1}].")
     assert where in problems(*steps, strict=True)
     assert problems(*steps) == {}
+
+
+def test_whoever_changes_a_schedule_or_a_cluster_to_run_it_is_refused_such_a_start() -> None:
+    failed, restart = step("fail-disk", "broker(1)"), step("restart", "broker(1)")
+    scenario = parse(FILE.replace("{steps}", f"[[steps]]\n{failed}\n[[steps]]\n{restart}"), file="x.toml")
+    assert [one.where for one in validate(scenario)] == ["steps[1].target"]
+    (found,) = impossible_now(scenario.steps[1], 1, [FaultNow("fail-disk", 1)])
+    assert found.what == "a restart of a node with a volume that takes no writes"
+    assert list(impossible_now(scenario.steps[1], 2, [FaultNow("fail-disk", 1)])) == []
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,12 @@ from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.process import KillStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import Trigger
-from ebbtide.scenario.words import ClockOffset, Duration
+from ebbtide.scenario.words import ClockOffset, Duration, Rate
 from ebbtide.scenario.write import keys_set
+
+
+def test_a_rate_is_read_in_bytes() -> None:
+    assert Rate("256kbit").bytes_s == 32_000
 
 
 @pytest.mark.parametrize(("text", "milliseconds"), [("+1h", 3_600_000), ("-3s", -3000), ("+1.5m", 90_000)])
