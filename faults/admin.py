@@ -56,8 +56,7 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.base import REFUSED, Effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan, View
-from faults.replica_moves import plan_move
-from faults.voters import voter_request, voters_record
+from faults.replica_moves import plan_move, voter_request, voters_record
 
 _ACCEPTED = "NONE"
 _UNANSWERED_WAIT_S = 2.0

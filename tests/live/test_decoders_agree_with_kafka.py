@@ -24,10 +24,9 @@ from single_node import SingleNode
 
 from cluster.jars.releases import ensure, jars_of
 from cluster.runtime.jvm import installation_of
-from ebbtide.kraft.follower import FollowedItem, MetadataFollower
+from ebbtide.kraft.follower import FollowedItem, MetadataFollower, read_snapshot, snapshot_files
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord
-from ebbtide.kraft.snapshots import read_snapshot, snapshot_files
 from ebbtide.logs.codecs import Codec
 from ebbtide.logs.scan import scan_file
 from ebbtide.logs.segments import METADATA_FOLDER, leo_of, segment_files

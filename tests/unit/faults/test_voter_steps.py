@@ -18,7 +18,7 @@ from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import AddVoterStep, RemoveVoterStep
 from faults import admin
 from faults.base import Effect
-from faults.voters import voter_request
+from faults.replica_moves import voter_request
 from harness.runner.view import ClusterView
 
 PAIR = {100: "D100", 101: "D101"}

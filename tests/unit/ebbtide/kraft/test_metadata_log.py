@@ -9,11 +9,10 @@ import msgspec
 import pytest
 from checkout import DATA
 
-from ebbtide.kraft.follower import MetadataFollower
+from ebbtide.kraft.follower import MetadataFollower, read_snapshot, snapshot_files
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord, decode_batch
 from ebbtide.kraft.schema import Cursor, load, messages, metadata_messages
-from ebbtide.kraft.snapshots import read_snapshot, snapshot_files
 from ebbtide.logs.scan import Damage, scan
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
