@@ -349,7 +349,7 @@ class Walk:
         assert one.leader is not None
         join = partial(after_join, leader_has_it=one.has_it, is_older=one.leader > self._writer)
         losses, is_sure = self._partition.losses_since_request(broker, at)
-        is_stale = not self._leaders.rules(at).kip_903
+        is_stale = self._partition.may_be_stale(broker, one.leader, at)
         by_living = 0 if losses and is_sure and not is_stale else join(found, may_be_stale=is_stale)
         by_dead = join(before_disk(found), may_be_stale=False) if losses else 0
         for disk in losses:

@@ -78,6 +78,16 @@ class EvidentPartition:
         is_session_known = bool(registered) and self.evidence.cluster.log_whole
         return losses, is_session_known or self.liveness.has_dead_session(broker, state)
 
+    def may_be_stale(self, broker: int, leader: int, at: int) -> bool:
+        """Whether the broker may have entered the ISR by a request from before its disk loss.
+
+        Before KIP-903, the controller refuses only requests of an earlier leader epoch.
+        """
+        began, cluster = self.elections.began_ns[leader], self.evidence.cluster
+        late = [one for one in self.evidence.disks if one.within.last_ns + self.liveness.slack >= began]
+        is_late = not cluster.steps_known or any(one.broker == broker for one in late)
+        return is_late and not self.leaders.rules(at).kip_903
+
     def elr_when_registered(self, at: int) -> bool | None:
         """Return whether the ELR was on when the winner of an election registered last; None: not known.
 
