@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-KILLERS: tuple[int, ...] = ()
-KILLERS_DEGRADED: tuple[int, ...] = ()
+KILLERS: tuple[int, ...] = (17_010_352, 17_010_403, 17_010_647, 17_011_403)
+KILLERS_DEGRADED: tuple[int, ...] = (18_010_785, 18_011_057)

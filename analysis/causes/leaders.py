@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 from analysis.causes.elections import Elections
 from analysis.causes.epochs import LeaderEpochs
-from analysis.causes.evidence import NEVER, InForce, PartitionEvidence
+from analysis.causes.evidence import InForce, PartitionEvidence
 from analysis.causes.liveness import Liveness
 from analysis.causes.table import Kind
 
@@ -19,8 +19,8 @@ class Leaders:
     ) -> None:
         self._evidence, self._elections, self._liveness, self._epochs = evidence, elections, liveness, epochs
         self.led = {at: self._led(at) for at in elections.all}
-        self.acted_until = {at: self._acted_until(at) for at in elections.all}
         self.kind = {at: self._kind(at) for at in elections.all}
+        self.acted_until = {at: self._acted_until(at) for at in elections.all}
         self.may_have_registered = {at: self._may_have_registered(at) for at in elections.all}
 
     def _led(self, at: int) -> bool | None:
@@ -41,16 +41,11 @@ class Leaders:
 
     def _acted_until(self, at: int) -> int:
         """Return until when the leader may have appended under the epoch of its election."""
-        states, liveness = self._elections.states, self._liveness
-        elected, leader = states[at], states[at].leader
-        _, registered = liveness.registrations_around(leader, elected)
-        joined = (
-            after.at_ns
-            for before, after in zip(states[at:], states[at + 1 :], strict=False)
-            if after.leader_epoch > elected.leader_epoch and after.leader != leader
-            if leader in after.isr and leader not in before.isr
-        )
-        return min(next(joined, NEVER), *(one.at_ns for one in registered[:1]), liveness.died_by(leader, elected))
+        states, leader = self._elections.states, self._elections.states[at].leader
+        _, registered = self._liveness.registrations_around(leader, states[at])
+        later = (one for one in range(at + 1, len(states)) if states[one].leader not in (leader, -1))
+        joined = [states[one].at_ns for one in later if leader in self.joins(one)]
+        return min([*joined, *(one.at_ns for one in registered), self._liveness.died_by(leader, states[at])])
 
     def _kind(self, at: int) -> Kind:
         """Return by which way of the protocol the broker was elected."""
@@ -88,19 +83,10 @@ class Leaders:
         return self._evidence.rules[max(0, at - 1)]
 
     def by_name_before(self, at: int, since: int) -> int | None:
-        """Return the last election behind `since` that put the winner of `at` into the ISR, as its only member."""
-        states = self._elections.states
-        for one in range(at - 1, since, -1):
-            before, after = states[one - 1], states[one]
-            by_name = after.recovering and after.isr == (after.leader,) and after.leader not in before.isr
-            if (
-                by_name
-                and self._elections.is_election(one)
-                and not self._elections.gap[one]
-                and after.leader == states[at].leader
-            ):
-                return one
-        return None
+        """Return the last election behind `since` by which the winner of `at` is in the ISR, if it was by name."""
+        elections, leader = self._elections, self._elections.states[at].leader
+        own = (one for one in reversed(elections.all) if since < one < at and elections.states[one].leader == leader)
+        return next((one for one in own if self.kind[one] != "clean" and not elections.gap[one]), None)
 
     def joins(self, at: int) -> frozenset[int]:
         """Return the followers that entered the ISR by the record of a state, by their own request."""
