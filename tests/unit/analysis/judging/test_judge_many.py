@@ -1,21 +1,28 @@
-"""What one record of many brings out stops no other: not even a bug."""
+"""What one record of many brings out stops no other, and what a judging process does before its first record."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 import pytest
+from pyspark.sql import SparkSession
 from real_records import unpack_record
 from records import as_record
 
 from analysis import items
 from analysis.judging import many_records as many
+from analysis.judging import warm_up
 from analysis.record.record import Record
+from analysis.spark.session import Jvm
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import Counts, Verdict
-from harness.cli import crash
+from harness.cli import analyze_stdin, crash
+from harness.cli.judging import JudgingSession
 
 VERDICT = Verdict(run_id="r", outcome="inconclusive", why=[], counts=Counts(sends=0, acked=0, polls=0))
 
@@ -75,3 +82,46 @@ def test_a_record_with_rows_that_cannot_be_read_is_reconciled_by_itself(
     assert jobs == [["good", "better"], ["bad"]]
     assert isinstance(found[records[1]], UsageError)
     assert found[records[0]] is found[records[2]] is VERDICT
+
+
+# What a judging process does before its first record comes.
+
+
+@pytest.mark.spark
+def test_the_made_record_loses_acknowledged_records_so_that_the_common_plans_run(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Jvm.running is not None
+    monkeypatch.setattr(Jvm.running, "has_common_classes", False)
+    verdict = warm_up.warm_up(spark)
+    assert {one.kind: one.count for one in verdict.anomalies} == {"hw-regression": 1, "lost": 5, "vanished": 5}
+    assert Jvm.running.has_common_classes
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[TextIO]:
+    """The end of the pipe into which who asks writes; the process has no Spark."""
+    ours, theirs = os.pipe()
+    monkeypatch.setattr(JudgingSession, "spark_for", lambda self, records: None)
+    with os.fdopen(ours) as reads, os.fdopen(theirs, "w") as writes:
+        monkeypatch.setattr("sys.stdin", reads)
+        yield writes
+
+
+def test_a_warm_up_ends_with_its_stage_when_a_record_comes(asked: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: list[str] = []
+
+    def go_through_stages(_spark: SparkSession, stage: Callable[[str], None]) -> None:
+        for doing in ("reading", "summing up", "judging"):
+            stage(doing)
+            stages.append(doing)
+            if doing == "summing up":
+                asked.write("runs/one\n")
+                asked.flush()
+
+    monkeypatch.setattr(warm_up, "warm_up", go_through_stages)
+    with JudgingSession.keep() as kept:
+        analyze_stdin._start_early(kept)
+        assert stages == ["reading", "summing up"]
+        analyze_stdin._start_early(kept)
+    assert stages == ["reading", "summing up"], "it begins none while a record waits"

@@ -1,30 +1,46 @@
-"""The report of a run: what it shows, that it stands alone, and that it escapes what others named."""
+"""The report of a run: what it says of the verdict, of commits, of clauses and of the clock, and what it loads."""
 
 from __future__ import annotations
 
 import re
-import shutil
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 
 import msgspec
 import pytest
-from checkout import DATA
 from judge_records import Story, by_name, last_replica_standing
-from records import as_record
+from markupsafe import escape
+from records import RecordBuilder, as_record
 
-from analysis.report.html import render, write_report
+from analysis.explain.life import explain
+from analysis.explain.subject import subject_of_value
+from analysis.report.html import render
 from analysis.report.model import ReportModel, build
-from analysis.report.summary import judged_run, summary_lines, summary_text
+from analysis.report.summary import judged_run, summary_text
 from analysis.sentences import words
 from analysis.sentences.protocol import as_one_line, protocol_row
-from analysis.sentences.words import count_lost_acks_0, headline
+from analysis.sentences.words import clause_text, clock_sentence, headline
+from ebbtide.record.clock import ClockReading
+from ebbtide.record.files import CLOCK_FILE
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.manifest import Manifest
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import CHECKER_FAILED, needed_unknown_clauses
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import Counts, PropertyResult, PropertyStatus, Verdict, read_verdict
-from ebbtide.rules.table import CLAUSES, TRANSITIONS
+from ebbtide.record.verdict import (
+    AnomalyCount,
+    CommitLoss,
+    Counts,
+    PropertyResult,
+    PropertyStatus,
+    RecordedElection,
+    Verdict,
+    write_verdict,
+)
+from ebbtide.rules.table import CLAUSES, COMMITS_KEPT, TRANSITIONS
+from ebbtide.scenario.facts import FACTS
 from ebbtide.scenario.model import Prediction
 
 _VOID = {"meta", "br", "input"}
@@ -87,30 +103,6 @@ def test_a_clause_that_holds_beside_a_loss_says_that_the_loss_is_allowed(tmp_pat
         assert "In this run:" not in render(report_of(story, msgspec.structs.replace(verdict, **changes)))
 
 
-def test_the_table_and_the_report_say_the_same_of_how_long_a_run_took(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    start_ns = story.manifest.start_ns or 0
-    story.change(
-        start_ns=start_ns,
-        end_ns=start_ns + 14_300_000_000,
-        timings_s={"prepare": 1.5, "start cluster": 2.0, "stop": 0.1, "steps": 9.0},
-    )
-    story.state(1)
-    verdict = story.judge()
-    report, lines = report_of(story, verdict), dict(summary_lines(judged_run(as_record(tmp_path), verdict)))
-    assert dict(report.figures)["took"] == lines["took"] == "14.3 s"
-    assert dict(report.configuration)["timings"] == "prepare 1.5 s, start cluster 2.0 s, stop 0.1 s, steps 9.0 s"
-    assert lines["longest phases"] == "prepare 1.5 s, start cluster 2.0 s, steps 9.0 s"
-
-
-@pytest.mark.parametrize(
-    ("facts", "shown"),
-    [({}, "-"), ({"acked-with-acks-0": 1000, "acks-0-gone": 4}, "4 of 1,000"), ({"acked-with-acks-0": 10}, "? of 10")],
-)
-def test_what_is_gone_of_acks_0_is_shown_as_a_part_of_what_was_sent(facts: dict[str, int], shown: str) -> None:
-    assert count_lost_acks_0(Verdict(run_id="r", outcome="as-predicted", coverage=facts)) == shown
-
-
 def test_the_page_is_one_well_formed_file_without_external_resources(tmp_path: Path) -> None:
     page = render(report_of(last_replica_standing(tmp_path)))
     parser = TagBalance()
@@ -128,50 +120,6 @@ def test_names_from_outside_are_escaped(tmp_path: Path) -> None:
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "&lt;b&gt;&amp;" in page
-
-
-def test_a_fault_without_proof_is_shown_as_such(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    story.state(1)
-    story.step(5, "kill", 2, proven=False)
-    story.steps = [*(story.steps or []), StepEntry(index=1, step="heal", why="waited 30 s for isr")]
-    unproven, never = report_of(story).steps
-    assert (unproven.proven, unproven.proof) == (False, "no proof")
-    assert (never.fired, never.proof) == ("never", "waited 30 s for isr")
-
-
-def test_the_proof_of_a_power_loss_says_what_the_log_lost(tmp_path: Path) -> None:
-    cut, power = report_of(last_replica_standing(tmp_path)).steps
-    assert cut.proof == "both ways 1 | 2, 3; none of the 4 cuts lets a packet pass"
-    assert power.proof == "lost bytes 4096, t-0 log end 1000 before and 0 after"
-
-
-def test_a_cut_is_described_by_role_and_by_node_and_says_whether_it_is_one_way(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    story.step(5, "partition", 1, 2, 3, cuts=["2>1", "2>3"])
-    story.step(6, "partition", 0, 1, 2, cuts=["0>1", "1>0", "2>1", "1>2"])
-    assert story.steps is not None
-    way, groups = story.steps
-    story.steps = [
-        msgspec.structs.replace(way, parameters={"from": ["leader(t-0)"], "to": ["followers(t-0)"]}),
-        msgspec.structs.replace(groups, parameters={"groups": [["leader(t-0)"], ["broker(2)", "clients"]]}),
-        msgspec.structs.replace(
-            groups, parameters={"from": ["clients"], "to": ["broker(1)"]}, proof={}, effect_ns=None, why="no rule"
-        ),
-    ]
-    assert [step.proof for step in report_of(story).steps] == [
-        "one way from [leader(t-0)] to [followers(t-0)], by node: 2 to 1, 3; none of the 2 cuts lets a packet pass",
-        "both ways between [leader(t-0)] and [broker(2), clients], by node: 1 | clients, 2; "
-        "none of the 4 cuts lets a packet pass",
-        "no proof: no rule (one way from [clients] to [broker(1)])",
-    ]
-
-
-def test_a_wait_is_said_to_have_waited_not_to_be_proven(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    story.step(5, "wait")
-    (wait,) = report_of(story).steps
-    assert (wait.effect, wait.proof) == ("waited", "its trigger came")
 
 
 def test_what_a_record_without_sends_or_a_run_that_ended_early_cannot_know_is_a_question_mark(tmp_path: Path) -> None:
@@ -203,16 +151,6 @@ def test_a_record_without_any_table_still_has_a_report(tmp_path: Path) -> None:
     assert "The metadata timeline is missing." in page
 
 
-def test_long_timelines_keep_what_matters(tmp_path: Path) -> None:
-    story = last_replica_standing(tmp_path)
-    for second in range(300):
-        story.state(40 + second, isr=[1, 2] if second % 2 else [1, 2, 3])
-    (timeline,) = report_of(story).timelines
-    assert len(timeline.rows) == 120
-    assert timeline.omitted == 306 - 120
-    assert any(row.mark == "guilty" for row in timeline.rows)
-
-
 def test_a_loss_that_could_not_be_attributed_is_still_counted(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     verdict = story.judge(missing=("partitions",))
@@ -228,12 +166,6 @@ def test_losses_that_could_not_be_counted_are_a_question_mark_not_a_zero(tmp_pat
     report = report_of(story)
     assert ("lost, committed", "?") in report.figures
     assert "it is not known" in report.headline
-
-
-def test_the_report_is_written_beside_the_verdict(tmp_path: Path) -> None:
-    path = write_report(RecordFolder(tmp_path), report_of(last_replica_standing(tmp_path)))
-    assert path == tmp_path / "report.html"
-    assert path.read_text().startswith("<!doctype html>")
 
 
 TWICE = "no-duplicate-of-an-idempotent-producer"
@@ -309,34 +241,144 @@ def test_the_table_and_the_page_say_the_same_of_the_protocol(tmp_path: Path, sta
     )
 
 
-def test_a_report_model_is_plain_values(tmp_path: Path) -> None:
-    report = report_of(last_replica_standing(tmp_path))
-    assert msgspec.json.decode(msgspec.json.encode(report), type=ReportModel) == report
+# A report, its headline and the explanation of a record show the commits that groups did not get back.
 
 
-_NONE_OF_20 = "none of 20 acked records is lost; of 10 sent with acks=0, which no broker answers,"
+LOST = CommitLoss(
+    kind="commit-lost",
+    group="g",
+    topic="t",
+    partition=0,
+    count=1,
+    offset=20,
+    served=10,
+    offsets_partition=0,
+    cause="last-replica-standing",
+    election=RecordedElection(metadata_offset=9, leader=3, leader_epoch=2),
+)
+
+
+def _verdict(status: PropertyStatus | None = "holds", *, lost: bool = True) -> Verdict:
+    found = AnomalyCount(kind="commit-lost", topic="t", partition=0, count=1)
+    clause = [PropertyResult(name=COMMITS_KEPT, kip="KIP-966", status=status)] if status is not None else []
+    return Verdict(
+        run_id="run",
+        outcome="as-predicted",
+        counts=Counts(sends=1, acked=1),
+        anomalies=[found] if lost else [],
+        commits=[LOST] if lost else [],
+        properties=clause,
+    )
+
+
+def test_the_headline_and_the_page_name_what_was_lost(tmp_path: Path) -> None:
+    assert headline(_verdict(), "3.9.1", sends=True).endswith(
+        "none of 1 acked records is lost; 1 acked commit of groups is lost (last-replica-standing)."
+    )
+    page = render(build(as_record(tmp_path, Manifest(run_id="run")), _verdict()))
+    assert "Commits of groups that were lost" in page
+    assert "broker 3, leader epoch 2" in page
+    assert "every lost commit of a group is one that the specification allows" in page
+
+
+def test_the_headline_counts_inputs_that_were_copied_twice_or_skipped() -> None:
+    counts = (("copied-twice", 0, 1), ("copied-twice", 1, 399), ("input-skipped", 0, 1))
+    found = [AnomalyCount(kind=kind, topic="t", partition=at, count=count) for kind, at, count in counts]
+    said = headline(msgspec.structs.replace(_verdict(lost=False), anomalies=found), "4.3.1", sends=True)
+    assert said.endswith("records is lost; 400 inputs are copied twice; 1 input is skipped by a copier.")
+
+
+@pytest.mark.parametrize(("offset", "told"), [(9, False), (10, True), (19, True), (20, False)])
+def test_a_record_that_the_group_may_read_again_says_so(tmp_path: Path, offset: int, told: bool) -> None:
+    record = RecordBuilder().acked(1, at=offset).write(tmp_path / "run")
+    write_verdict(RecordFolder(record), _verdict())
+    texts = [one.text for one in explain(as_record(record), subject_of_value(as_record(record), 1)).reasons]
+    says = "The group g had committed offset 20, and its coordinator served 10 later (last-replica-standing)"
+    assert any(text.startswith(says) for text in texts) == told
+
+
+# The page of a run says what the run exercised, and what each clause says.
+
+
+def test_the_page_says_what_each_fact_that_came_about_counts(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    verdict = story.judge()
+    other = {"of-another-version": 3, "other-absent": 0}
+    verdict = msgspec.structs.replace(verdict, coverage=verdict.coverage | other)
+    page = render(build(as_record(story.record, story.manifest), verdict))
+    counted = {name for name, count in verdict.coverage.items() if count}
+    assert "elections" in counted
+    assert set(re.findall(r'<tr><td>([^<]+)</td><td class="n">[\d,]+</td><td class="wide">', page)) == counted
+    assert all(FACTS[name].counts in page for name in counted if name in FACTS)
+    assert '<tr><td>of-another-version</td><td class="n">3</td><td class="wide"></td></tr>' in page
+    absent = [name for name, count in verdict.coverage.items() if not count]
+    assert f">{', '.join(absent)}</p>" in page
+
+
+@pytest.mark.parametrize("name", CLAUSES)
+def test_the_page_says_what_every_clause_says(tmp_path: Path, name: str) -> None:
+    story = last_replica_standing(tmp_path)
+    judged = Verdict(
+        run_id="run-1", outcome="inconclusive", properties=[PropertyResult(name=name, kip="KIP", status="holds")]
+    )
+    text = clause_text(judged.properties[0])
+    assert text
+    assert "`" not in text
+    assert escape(text) in render(build(as_record(story.record, story.manifest), judged))
+
+
+# The page allows nothing but its own script, by its hash.
+
+
+def test_the_page_loads_nothing_and_runs_its_own_script_only(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    verdict = story.judge()
+    page = render(build(as_record(story.record, story.manifest), verdict))
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    allowed = b64encode(sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'\"" in page
+
+
+# The page says whether the clock was watched, and how it was set.
+
+
+S = 10**9
+
+
+def _watched(record: Path, *leads_s: float) -> Path:
+    readings = [ClockReading(at_ns=(100 + at) * S, wall_ns=int((100 + at + by) * S)) for at, by in enumerate(leads_s)]
+    (record / CLOCK_FILE).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in readings))
+    return record
 
 
 @pytest.mark.parametrize(
-    ("facts", "told"),
+    ("leads_s", "said"),
     [
-        ({}, "none of 30 acked records is lost"),
-        ({"acked-with-acks-0": 10, "acks-0-gone": 4}, f"{_NONE_OF_20} 4 are gone"),
-        ({"acked-with-acks-0": 10}, f"{_NONE_OF_20} it is not known how many are gone"),
+        ((0, 0), "watched: nobody set it"),
+        ((0, -3, -3), "watched: it was set once, back by up to 3.000 s; "),
+        ((0, -3, 3597, 3598), "watched: it was set 3 times, forward by up to 3,600.000 s and back by up to 3.000 s; "),
     ],
 )
-def test_what_was_sent_with_acks_0_is_not_said_to_be_acked(facts: dict[str, int], told: str) -> None:
-    counts = Counts(sends=30, acked=30)
-    verdict = Verdict(run_id="r", outcome="as-predicted", why=[], counts=counts, anomalies=[], coverage=facts)
-    assert headline(verdict, "4.3.1", sends=True) == f"As predicted: {told}."
+def test_the_page_says_how_a_watched_clock_was_set(tmp_path: Path, leads_s: tuple[float, ...], said: str) -> None:
+    assert clock_sentence(as_record(_watched(tmp_path, *leads_s))).startswith(said)
 
 
-def test_a_run_formatted_with_another_feature_level_is_distinguished_from_an_ordinary_run(tmp_path: Path) -> None:
-    record = tmp_path / "run"
-    shutil.copytree(DATA / "runs" / "last-replica-standing-4.3.1", record)
-    verdict = read_verdict(RecordFolder(record))
-    assert verdict is not None
-    assert judged_run(as_record(record), verdict).target == "4.3.1"
-    scenario, levels = record / "scenario.toml", "[cluster.features]\n"
-    scenario.write_text(scenario.read_text().replace(levels, levels + '"eligible.leader.replicas.version" = 0\n'))
-    assert judged_run(as_record(record), verdict).target == "4.3.1:eligible.leader.replicas.version=0"
+def test_the_page_says_that_a_clock_was_not_watched(tmp_path: Path) -> None:
+    assert clock_sentence(as_record(tmp_path)).startswith("not watched: ")
+
+
+# The table of faults says what its steps waited for, and what proves them, in words.
+
+
+def test_triggers_and_proofs_are_in_words_and_not_in_keys(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    triggers = ({"isr": {"partition": "t-0", "size": 1}}, {"leader_is": {"partition": "t-0", "broker": "none"}})
+    proof = {"probe": "ok", "volume_down": True, "unsynced_there": False}
+    story.steps = [
+        StepEntry(index=at, step="kill", nodes=(2,), fired_ns=1, effect_ns=2, trigger=trigger, proof=proof)
+        for at, trigger in enumerate(triggers)
+    ]
+    steps = build(as_record(story.record, story.manifest), story.judge()).steps
+    assert [step.trigger for step in steps] == ["isr of t-0: size 1", "leader_is of t-0: broker none"]
+    assert steps[0].proof == "volume down yes, unsynced there no"

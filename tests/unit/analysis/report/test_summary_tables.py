@@ -1,17 +1,23 @@
-"""The summary of judged runs: side by side, no wider than there is room, and no word is broken."""
+"""The summary of judged runs as a table, and the story of a lost range."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
-from judge_records import last_replica_standing
-from records import as_record
+from judge_records import Story, last_replica_standing, ns
+from records import as_record, write_table
+from rich.text import Text
 
+from analysis.record.timeline import load_timeline
+from analysis.report.stories import LossStory, stories_of
 from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_tables, summary_text
 from analysis.sentences.protocol import protocol_row
-from ebbtide.record.verdict import PropertyResult, PropertyStatus
+from analysis.sentences.words import headline
+from ebbtide.record.tables import ANOMALY_SCHEMA
+from ebbtide.record.verdict import Counts, Outcome, PropertyResult, PropertyStatus, Verdict
 from ebbtide.rules.table import NO_COMMITTED_LOSS
 
 
@@ -60,64 +66,111 @@ def test_the_summary_says_what_the_protocol_says_whatever_was_predicted(side_by_
     assert describe_status("holds", losses=[unexplained]) == "does not allow the loss"
 
 
-def test_the_summary_says_how_many_more_elections_and_falls_there_are(side_by_side: list[JudgedRun]) -> None:
-    one = side_by_side[0]
-    losses = [msgspec.structs.replace(one.verdict.losses[0], partition=number) for number in range(3)]
-    falls = [msgspec.structs.replace(one.verdict.regressions[0], partition=number) for number in range(2)]
-    verdict = msgspec.structs.replace(one.verdict, losses=losses, regressions=falls)
-    text = summary_text([msgspec.structs.replace(one, verdict=verdict)], 80)
-    assert "metadata offset 90; and 2 more" in text
-    assert "from 1,000 to 0 (t-0); and 1 more" in text
-
-
 def test_the_drawn_summary_has_a_column_a_run(side_by_side: list[JudgedRun]) -> None:
     (table,) = summary_tables(side_by_side, 500)
     assert [column.header for column in table.columns] == ["Kafka", "3.9.1", "3.7.2"]
     assert list(table.columns[0].cells) == [name for name, _ in summary_lines(side_by_side[0]) if name != "your rules"]
 
 
-def test_many_runs_are_several_tables_on_a_narrow_terminal(side_by_side: list[JudgedRun]) -> None:
-    five = [*side_by_side, *side_by_side, side_by_side[0]]
-    for width, columns in ((80, [2, 2, 1]), (200, [5]), (20, [1] * 5)):
-        assert [len(table.columns) - 1 for table in summary_tables(five, width)] == columns
-    assert summary_tables([], 80) == []
+# The table of judged runs and the headline: counts of sends, and nothing that looks better than it is.
 
 
-def test_no_word_is_broken_in_a_table_of_two_runs_and_no_path_is_cut(side_by_side: list[JudgedRun]) -> None:
-    (narrow,) = summary_tables(side_by_side, 80)
-    whole = {word for run in side_by_side for _, shown in summary_lines(run) for word in shown.split()}
-    paths = {run.record for run in side_by_side}
-    shown = {word for column in narrow.columns for cell in column.cells for word in str(cell).split()}
-    assert shown >= {word for word in whole if len(word) <= 20}
-    assert not paths & shown
-    assert not any(path.startswith(word) for path in paths for word in shown if word.startswith("/"))
-    (wide,) = summary_tables(side_by_side, 1_000)
-    assert paths <= {str(cell) for column in wide.columns for cell in column.cells}
+def _styles(run: JudgedRun) -> dict[str, str]:
+    (table,) = summary_tables([run], 200)
+    names, cells = (list(column.cells) for column in table.columns)
+    return {str(name): str(cell.style) for name, cell in zip(names, cells, strict=True) if isinstance(cell, Text)}
 
 
-def test_the_text_of_one_run_has_its_whole_path_and_of_several_only_if_it_fits(side_by_side: list[JudgedRun]) -> None:
-    one = msgspec.structs.replace(side_by_side[0], record="/" + "long-path/" * 20)
-    assert f"record               {one.record}" in summary_text([one], 80).splitlines()
-    assert "long-path/" not in summary_text([one, one], 80)
-    short = msgspec.structs.replace(one, record="runs/x")
-    assert summary_text([short, short], 80).splitlines()[-1].split() == ["record", "runs/x", "runs/x"]
+@pytest.mark.parametrize(
+    ("outcome", "style"), [("as-predicted", ""), ("contradicted", "bold red"), ("inconclusive", "yellow")]
+)
+def test_a_run_that_lost_committed_records_is_red_there_whatever_was_predicted(
+    tmp_path: Path, outcome: Outcome, style: str
+) -> None:
+    verdict = msgspec.structs.replace(last_replica_standing(tmp_path).judge(), outcome=outcome)
+    styles = _styles(judged_run(as_record(tmp_path), verdict))
+    assert (styles["lost, committed"], styles["outcome"]) == ("bold red", style)
 
 
-def test_every_column_of_many_runs_has_the_name_of_its_record(side_by_side: list[JudgedRun]) -> None:
-    names = [f"20261126T15020{at}-last-replica-standing-3.9.1-a50{at}" for at in range(6)]
-    runs = [msgspec.structs.replace(side_by_side[0], record=f"/home/{'x' * 90}/runs/{name}") for name in names]
-    lines = summary_text(runs, 200).splitlines()
-    begin = next(at for at, line in enumerate(lines) if line.startswith("record "))
-    first = lines[begin].index("20261126")
-    width = lines[begin].index("20261126", first + 1) - first
-    found = ["".join(line[first + at * width :][:width].strip() for line in lines[begin:]) for at in range(len(runs))]
-    assert found == names
-    assert all(part in lines[begin] for part in ("20261126T150200-", "20261126T150205-"))
-    drawn = [column for table in summary_tables(runs, 80) for column in table.columns[1:]]
-    assert ["".join(str([*column.cells][-1]).split()) for column in drawn] == names
+def test_only_a_run_that_is_known_to_have_lost_nothing_is_green(tmp_path: Path) -> None:
+    verdict = last_replica_standing(tmp_path).judge()
+    safe = msgspec.structs.replace(verdict, losses=[], anomalies=[], counts=Counts(sends=5, acked=5))
+    assert _styles(judged_run(as_record(tmp_path), safe))["lost, committed"] == "green"
+    unknown = msgspec.structs.replace(safe, counts=Counts(), properties=[])
+    assert _styles(judged_run(as_record(tmp_path), unknown))["lost, committed"] == "yellow"
 
 
-def test_the_text_of_many_runs_is_several_tables_that_fit(side_by_side: list[JudgedRun]) -> None:
-    text = summary_text(side_by_side * 2, 80)
-    assert max(map(len, text.splitlines())) <= 80
-    assert len(text.split("\n\n")) == 2
+def test_without_sends_their_counts_are_unknown(tmp_path: Path) -> None:
+    verdict = last_replica_standing(tmp_path).judge()
+    run = judged_run(as_record(tmp_path), msgspec.structs.replace(verdict, counts=Counts(), properties=[]))
+    assert {shown for _, shown in run.sends} == {"?"}
+
+
+def test_an_inconclusive_run_without_a_loss_does_not_read_as_a_pass() -> None:
+    verdict = Verdict(run_id="r", outcome="inconclusive", why=["why"], counts=Counts(sends=30, acked=30))
+    said = headline(verdict, "4.3.1", sends=True)
+    assert said == "Inconclusive: no loss was seen among 30 acked records."
+
+
+# The story of a lost range says when it was sent, who held it, and which election lost it.
+
+
+def story_of(story: Story) -> LossStory:
+    verdict = story.judge()
+    (found,) = stories_of(as_record(story.record), verdict, load_timeline(as_record(story.record)), ns(0))
+    return found
+
+
+def with_sends(story: Story) -> None:
+    """Values 0 to 999 were sent and lost; later others were acked at the same offsets."""
+    send = {"topic": "t", "partition": 0, "producer": 1, "acks": -1, "status": "acked", "error": None}
+    columns = {"txn": None, "txn_outcome": None}
+    sends = [
+        {
+            **send,
+            **columns,
+            "value": value,
+            "sequence": value,
+            "offset": value % 1000,
+            "sent_ns": ns(at),
+            "done_ns": ns(at + 1),
+        }
+        for value in range(2000)
+        for at in (3 if value < 1000 else 40,)
+    ]
+    details = '{"acks":-1,"committed":true}'
+    lost = [
+        {"kind": "lost", "topic": "t", "partition": 0, "offset": v, "value": v, "details": details} for v in range(1000)
+    ]
+    story.tables["sends"] += sends
+    write_table(story.record, "anomalies", pa.Table.from_pylist(lost, schema=ANOMALY_SCHEMA))
+
+
+def test_a_lost_range_is_told_from_its_sending_to_the_logs_after_the_run(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    with_sends(story)
+    found = story_of(story)
+    assert found.title == "1,000 committed records of t-0, offsets 0 to 999, acks=all"
+    assert [line.at for line in found.lines] == ["+3.000 s", "+4.000 s", "+12.000 s", "+21.000 s"]
+    sent, acked, power, elected = (line.text for line in found.lines)
+    assert sent.startswith("The producer sent the first of them")
+    assert "The ISR was [1, 2, 3]; acks=all waits for each of its members." in acked
+    assert power.startswith("Broker 1 lost power: its log of t-0 ended at 1,000 before and at 0 afterwards.")
+    assert elected.startswith("Broker 1 was elected from the ISR under leader epoch 2, without the records.")
+    assert [line.is_loss for line in found.lines] == [False, False, False, True]
+    assert "KIP-966" in found.clause
+
+
+def test_other_records_at_the_lost_offsets_are_not_taken_for_the_lost_ones(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    with_sends(story)
+    story.log(2, (2, 0, 9))
+    story.tables["replicas"] = [{**row, "value": row["value"] + 1000} for row in story.tables["replicas"]]
+    found = story_of(story)
+    assert found.lines[-1].text == "Other records stand at these offsets now: 10 on broker 2."
+    assert "+40" not in " ".join(line.text for line in found.lines)
+
+
+def test_without_sends_the_story_says_that_it_does_not_know_when(tmp_path: Path) -> None:
+    found = story_of(last_replica_standing(tmp_path))
+    assert found.lines[0].text == "When they were sent is not known."

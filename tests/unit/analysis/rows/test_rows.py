@@ -1,8 +1,9 @@
-"""Rows that NumPy sums up and chooses: sums say what differs, and nothing that matters is left out."""
+"""What NumPy sums up and chooses of the rows, whatever their batches, and what times tell of the clock."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 from reconcile_histories import random_run
 from reconcile_rows import OVERLAPS, chosen_polls, overlap, rows_of, sum_up, wrong_orders
 from records import RecordBuilder, as_record
 
+from analysis.items import reconcile
 from analysis.judge.rules.appends import send_order
 from analysis.judge.rules.groups.copies_asked import CopiesAsked
 from analysis.judge.rules.losses.hw_regression import Lower
 from analysis.judge.rules.reads.poll_skip import Skips
 from analysis.judge.rules.reads.unseen import Unseen
+from analysis.reconcile.model import HwRegression
 from analysis.record import row_batches as batches
 from analysis.record.groups import Groups, Ints, bit_count, hashed, highest_bit
 from analysis.record.row_batches import row_groups
@@ -254,3 +258,69 @@ def test_inputs_that_have_one_copy_each_need_no_second_look(
         builder.copy(value, of=offset)
     builder.answer(None, 2, group="copiers")
     assert (CopiesAsked in summed(builder, tmp_path).answers.possible) == possible
+
+
+# Whether the harness's clock was set back, by the order in which a broker's answers were written down.
+
+
+S = 1_000_000_000
+
+
+def rising_watermarks(builder: RecordBuilder, *at_s: float, broker: int = 1, epoch: int | None = 0) -> RecordBuilder:
+    """A HW that only rises, as one broker serves it, with the times that the clock had."""
+    for number, at in enumerate(at_s):
+        at_ns = int(at * S)
+        builder.served(100 + 10 * number, broker=broker, epoch=epoch, asked_ns=at_ns - 1, at_ns=at_ns)
+    return builder
+
+
+def clock_went_back(builder: RecordBuilder, folder: Path) -> bool:
+    return sum_up(as_record(builder.write(folder / "run"), builder.manifest())).facts.clock_went_back
+
+
+def test_answers_in_the_order_of_their_times_tell_of_no_step(tmp_path: Path) -> None:
+    builder = rising_watermarks(rising_watermarks(RecordBuilder(), 10, 10.1, 10.1, 12), 9, 11, broker=2)
+    assert not clock_went_back(builder.checkpoint(1, 5, at_ns=3), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda b: rising_watermarks(b, 10, 10.1, 8.2, 8.3),
+        lambda b: rising_watermarks(rising_watermarks(b, 10, 10.1), 8.2, 8.3, epoch=1),
+        lambda b: b.served(100, asked_ns=10 * S, at_ns=8 * S),
+        lambda b: rising_watermarks(rising_watermarks(rising_watermarks(b, 10).on("u"), 10).on("t"), 8),
+    ],
+    ids=["between two answers", "at an election", "during one answer", "partitions in turn"],
+)
+def test_a_broker_that_answered_before_it_did_tells_that_the_clock_was_set_back(
+    tmp_path: Path, build: Callable[[RecordBuilder], RecordBuilder]
+) -> None:
+    assert clock_went_back(build(RecordBuilder()), tmp_path)
+
+
+def test_brokers_and_partitions_are_in_no_order_among_themselves(tmp_path: Path) -> None:
+    builder = rising_watermarks(rising_watermarks(RecordBuilder(), 10, 10.1), 8, 8.1, broker=2)
+    assert not clock_went_back(rising_watermarks(builder.on("u"), 7, 7.1), tmp_path)
+
+
+def test_answers_that_are_not_judged_do_not_count(tmp_path: Path) -> None:
+    builder = (
+        rising_watermarks(RecordBuilder(), 10, 9, epoch=None)
+        .served(1, source="fetch", at_ns=20)
+        .served(2, source="fetch")
+    )
+    assert not clock_went_back(builder.served(1, source="fetch", at_ns=20), tmp_path)
+
+
+def test_a_record_without_answers_tells_nothing(tmp_path: Path) -> None:
+    assert not clock_went_back(RecordBuilder(), tmp_path)
+    assert not clock_went_back(RecordBuilder().empty("watermarks"), tmp_path)
+
+
+@pytest.mark.spark
+def test_a_clock_that_was_set_back_makes_no_hw_go_back(spark: SparkSession, tmp_path: Path) -> None:
+    builder = rising_watermarks(RecordBuilder(), 10, 10.1, 8.2, 8.3)
+    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
+    assert (found.anomalies, found.groups_of(HwRegression)) == ([], [])
+    assert "set back" in found.unknown["hw-regression"]

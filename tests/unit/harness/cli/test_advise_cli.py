@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from made_cluster import MadeCluster, served_cluster
-from made_snapshots import ELR, cluster, topic
+from made_snapshots import ELR, brokers, cluster, topic
 
 from analysis.advise.advice import advise
+from analysis.advise.assumption import parse_assumption
 from ebbtide.snapshot.model import write_snapshot
+from harness.cli import advise_table
 from harness.cli.main import main
 
 
@@ -111,3 +113,17 @@ def test_a_bad_snapshot_leaves_no_folder_for_scenarios(tmp_path: Path, capsys: p
     assert main(["advise", str(tmp_path / "cluster.json"), "--scenario", str(tmp_path / "a" / "b")]) == 4
     assert "not a snapshot of a cluster" in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == [tmp_path / "cluster.json"]
+
+
+def test_a_line_without_a_scenario_is_named_once_also_with_another_rf(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With RF 5, the loss of five brokers' power is today that of three, which has its own line."""
+    monkeypatch.setattr(advise_table, "_SHOWN_MAX", 1000)
+    refused = cluster("3.6", topic("orders", 3, 6), brokers=brokers(5, 14))
+    advice = advise(refused, assumed=parse_assumption("replication.factor=5"), states_max=1000)
+    said = advise_table.write_scenarios(tmp_path / "lines", advice)
+    missing = [line for line in said if line.startswith("  ")]
+    assert "  rf3-min6-power-3-acks-all: acks=all is refused" in missing
+    assert len(missing) == len(set(missing))
+    assert f"without a scenario: {len(missing)} answers" in said

@@ -23,10 +23,12 @@ from ebbtide.daemon.control import (
 )
 from ebbtide.daemon.messages import AskStatus, Fire, NodeStatus, Reply
 from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Duration
 from harness.cli.main import main
 from harness.daemon.client_place import client_environment, namespace_prefix
+from harness.daemon.topics import _spread_replicas
 
 pytestmark = pytest.mark.usefixtures("no_clusters")
 
@@ -249,3 +251,13 @@ def test_an_owner_that_nobody_waits_for_any_longer_is_ended(monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         owner.await_up(interrupt)
     assert owner.exit_code() is not None
+
+
+def test_partitions_are_spread_over_the_brokers() -> None:
+    spread = _spread_replicas([1, 2, 3], TopicSpec(partitions=4, replication_factor=2))
+    assert spread == (
+        (1, 2),
+        (2, 3),
+        (3, 1),
+        (1, 2),
+    )

@@ -155,3 +155,8 @@ def test_a_home_that_cannot_be_written_is_no_internal_error(tmp_path: Path, monk
     assert caught.value.where == str(tmp_path / "file" / "ebbtide" / "clusters")
     with pytest.raises(HarnessError, match="the folder of control sockets cannot be made"), open_control_socket("a"):
         pass
+
+
+def test_a_topic_that_is_there_ends_the_command_as_bad_input(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "topic", "t"]) == ExitCode.USAGE
+    assert "a topic of this name exists" in capsys.readouterr().err

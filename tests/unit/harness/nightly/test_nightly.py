@@ -17,7 +17,7 @@ from harness.cli.main import main
 from harness.nightly.followup import pending_contradictions
 from harness.nightly.job import ReleaseTarget, catalogue_jobs, parse_target
 from harness.nightly.night import BATCH, UNJUDGED_MOST, exit_code
-from harness.nightly.store import JobEnd
+from harness.nightly.store import JobEnd, Store
 from harness.nightly.summary import Trend, summary_page, trend, write_junit
 
 
@@ -290,3 +290,9 @@ def test_a_night_that_cannot_be_is_refused_before_anything_is_made(
     assert main(["nightly", "--store", str(tmp_path / "store"), *flags]) == 4
     assert said in capsys.readouterr().err
     assert not (tmp_path / "store").exists()
+
+
+def test_a_store_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="the store cannot be made"):
+        Store(tmp_path / "file")

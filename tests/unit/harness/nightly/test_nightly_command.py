@@ -243,3 +243,18 @@ def test_a_night_runs_its_shard_only(world: World, capsys: pytest.CaptureFixture
     assert "at most 2 shards" in capsys.readouterr().err
     assert run_nightly(world, *only, "--shard", "3/2") == 4
     assert "not a shard" in capsys.readouterr().err
+
+
+def test_an_interrupt_while_a_killed_night_is_closed_says_that_the_same_command_continues(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed = NightPlan(night="20010101T010000", settings={"runtime": "local", "times": "1"}, started_s=1.0)
+    world.store.save_plan(killed)
+    world.record(job(), name="20010101T010500-healthy-4.3.1-aaaa")
+    judge = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judge)
+    assert run_nightly(world, "--scenarios", "rolling-kill", "--no-random") == 3
+    assert "the same command closes night 20010101T010000" in capsys.readouterr().err
+    judge.side_effect = world.judge
+    assert run_nightly(world, "--scenarios", "rolling-kill", "--no-random") == 0
+    assert [one.job.scenario for one in world.store.history()] == ["healthy", "rolling-kill"]

@@ -16,6 +16,9 @@ from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.locks import LockUnavailable
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import Outcome, Verdict
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.write import SCENARIO
+from harness.cli.night_work import RUNS_LOG, follower
 from harness.nightly import followup
 from harness.nightly.followup import (
     SHRINK_AT_MOST_S,
@@ -313,3 +316,17 @@ def test_releases_with_other_feature_levels_are_shrunk_to_files_of_their_own(
         "healthy-4.3.1-shrunk.toml",
         "healthy-4.3.1-eligible.leader.replicas.version=1-shrunk.toml",
     ]
+
+
+def test_a_night_follows_up_with_as_many_runs_at_once_as_it_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed = FakeReplays(monkeypatch, same=True)
+    monkeypatch.setattr("harness.runner.launch.prepare", lambda *_: None)
+    job = contradicted_job(NIGHT, "healthy")
+    record = world.store.runs / str(job.run_id)
+    record.mkdir()
+    (record / SCENARIO).write_text(catalogue.text_of("healthy"))
+    end = follower(world.store, NIGHT, "local", 2, world.judge)(job, time.time() + 1000.0)
+    assert (end.failure, end.settled) == (None, True)
+    assert replayed.at_once == {"replay": 2, "shrink": 2}
+    # Not among the records, where nobody would remove it.
+    assert replayed.log == world.store.night_folder(NIGHT) / RUNS_LOG

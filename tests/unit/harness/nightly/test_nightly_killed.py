@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from nights import World, finished_job, job
+from nights import NIGHT, World, finished_job, job
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
@@ -17,7 +17,7 @@ from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO, text_of
 from harness.nightly.job import ReleaseTarget, parse_target, random_job
 from harness.nightly.random_jobs import RandomJobs
-from harness.nightly.store import Store, stale_folders
+from harness.nightly.store import FinishedJob, Store, stale_folders
 
 
 @pytest.fixture
@@ -129,3 +129,15 @@ def test_a_store_of_an_older_version_keeps_its_random_corpora(tmp_path: Path) ->
     assert store.corpora_folder() == tmp_path / "random"
     (tmp_path / "chance").mkdir()
     assert store.corpora_folder() == tmp_path / "chance"
+
+
+def test_random_runs_that_were_judged_and_not_learned_from_are_caught_up_with(world: World, tmp_path: Path) -> None:
+    record = random_record(world, 5, ReleaseTarget(kafka="4.3.1"))
+    drawn = random_job(ReleaseTarget(kafka="4.3.1"), "local", 5)
+    lost = random_job(ReleaseTarget(kafka="4.3.1"), "local", 6)
+    finished = [
+        FinishedJob(night=NIGHT, job=drawn, run_id=record.name, ended="as-predicted", coverage={"recovering": 2}),
+        FinishedJob(night=NIGHT, job=lost, run_id="gone", ended="as-predicted"),
+    ]
+    RandomJobs(tmp_path / "random").catch_up(finished, world.store.runs)
+    assert '"recovering":2' in (tmp_path / "random" / "4.3.1" / "corpus.jsonl").read_text()

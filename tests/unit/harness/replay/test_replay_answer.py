@@ -17,6 +17,7 @@ from harness.replay.compare import compare
 from harness.replay.recorded_run import LoadedRun, load_run
 from harness.replay.replaying import (
     Replay,
+    missed_gate,
     summarize,
     with_recorded_power_loss,
 )
@@ -141,3 +142,13 @@ def test_a_replay_that_proved_nothing_is_inconclusive_even_if_the_record_was_too
     replay = Replay(kafka="3.9.1", run=original, repetition=compare(original, original))
     (summary,) = summarize(original, [replay])
     assert summary.exit_code == ExitCode.INCONCLUSIVE
+
+
+def test_the_gate_at_which_a_replay_departed_is_reported_with_what_was_awaited_and_seen() -> None:
+    run = load_run(LOST)
+    assert missed_gate(run) is None
+    seen = "t-0 leader 2 epoch 1 ISR [2], not t-0 leader 1 ISR [1]"
+    steps = [msgspec.structs.replace(one, state={"reached": True}) for one in run.steps]
+    steps[1] = msgspec.structs.replace(steps[1], state={"reached": False, "waited_s": 12.0, "seen": seen})
+    told = missed_gate(msgspec.structs.replace(run, steps=tuple(steps)))
+    assert told == f"the recorded state before step 1 ({steps[1].step}) did not come within 12.0 s: {seen}"

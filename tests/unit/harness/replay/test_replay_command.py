@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from replay_records import LOST
+from replay_records import LOST, renamed_copy
 
 from analysis.judging import many_records as many
 from analysis.report.html import REPORT
@@ -19,7 +19,7 @@ from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Status, failure_keys, read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
-from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
+from ebbtide.record.verdict import Outcome, Verdict, read_verdict, write_verdict
 from harness.cli import crash, judging
 from harness.cli.main import main
 from harness.replay import replaying
@@ -215,3 +215,57 @@ def test_a_record_without_any_verdict_is_an_error_that_says_which_replays_there_
     told = capsys.readouterr().err
     assert "the table polls is damaged" in told
     assert f"ebbtide analyze {world.replayed[0]} " in told
+
+
+@pytest.mark.parametrize("outcome", ["as-predicted", "contradicted"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_replays_on_a_release_that_saves_the_records_are_said_to_lose_none(
+    world: World, capsys: pytest.CaptureFixture[str], outcome: Outcome, times: int
+) -> None:
+    world.kafka, world.replayed = "4.3.1", world.replayed[:times]
+    for record in world.replayed:
+        write_manifest(
+            RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), kafka="4.3.1")
+        )
+        verdict = verdict_of(record)
+        held = [msgspec.structs.replace(one, status="holds") for one in verdict.properties]
+        saved = msgspec.structs.replace(verdict, outcome=outcome, losses=[], anomalies=[], properties=held)
+        world.ends[record] = saved
+    main(["replay", str(world.recorded), "--kafka", "4.3.1"])
+    told = capsys.readouterr().out
+    assert "would Kafka 4.3.1 have saved the records? yes: " in told
+    assert "with the same outcome" not in told
+    line = next(line for line in told.splitlines() if line.startswith("replayed on Kafka 4.3.1: "))
+    assert line.startswith(
+        "replayed on Kafka 4.3.1: no committed record lost" + (" in any of 3" if times == 3 else "") + ", "
+    )
+    assert ("as the specification predicts for this release" in line) is (outcome == "as-predicted")
+
+
+def test_properties_that_kafka_ignored_in_the_replays_are_reported(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ignored = "cluster.broker_properties.old"
+    for record in world.replayed[:2]:
+        write_manifest(
+            RecordFolder(record),
+            msgspec.structs.replace(read_manifest(RecordFolder(record)), ignored_properties=(ignored,)),
+        )
+    assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
+    assert capsys.readouterr().out.count(f"ignored, because Kafka 3.9.1 does not know them: {ignored}\n") == 1
+    assert main(["replay", str(world.recorded), "--json"]) == ExitCode.AS_PREDICTED
+    told = [one["ignored_properties"] for one in json.loads(capsys.readouterr().out)["replays"]]
+    assert told == [[ignored], [ignored], []]
+
+
+def test_nodes_with_other_ids_are_said_to_have_those_of_the_replay(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same, _, _ = world.replayed
+    other = renamed_copy(LOST, tmp_path / "renamed", {1: 2, 2: 3, 3: 1}).folder
+    told = "    node ids, record -> replay: 1 -> 2, 2 -> 3, 3 -> 1; the lines below have the ids of the replay\n"
+    for replayed, is_told in ((same, False), (other, True)):
+        world.replayed = [replayed]
+        world.ends[replayed] = verdict_of(replayed)
+        assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
+        assert (told in capsys.readouterr().out) is is_told

@@ -27,7 +27,7 @@ from harness.runner import launch as launching
 from harness.runner.launch import Launch, LaunchOptions
 from harness.shrink import shrinking
 from harness.shrink.answers import CandidateRun
-from harness.shrink.file import KeptStep, file_text
+from harness.shrink.file import KeptStep, file_text, kept_steps
 from harness.shrink.goal import goal_from_record
 from harness.shrink.journal import Decision
 from harness.shrink.refute import Refuter
@@ -284,3 +284,16 @@ def test_an_interrupted_shrink_says_that_the_same_command_continues(
     said = capsys.readouterr().err
     assert ("next: the same command continues" in said) == told
     assert ("interrupted" in said) == told
+
+
+def test_a_shrink_prints_which_steps_of_the_record_it_kept(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.kept = kept_steps(load_run(LOST), (1,))
+    command(LOST)
+    said = capsys.readouterr().out
+    assert "  kept: step 1, power-loss leader(t-0)" in said
+    assert f", line {command.kept[0].line} of {LOST / 'scenario.toml'}\n" in said
+    command(LOST, "--json")
+    [kept] = msgspec.json.decode(capsys.readouterr().out)["kept"]
+    assert (kept["index"], kept["text"], kept["alike_left_out"]) == (1, "power-loss leader(t-0)", [])

@@ -19,9 +19,12 @@ from ebbtide.scenario.triggers import BrokerTrigger, IsrTrigger, LeaderTrigger
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.words import Duration
 from ebbtide.scenario.write import SCENARIO
+from harness.nightly.store import Followup
 from harness.replay.recorded_run import LoadedRun, load_run
 from harness.shrink.ddmin import First, Subset, ddmin
-from harness.shrink.file import kept_steps
+from harness.shrink.file import file_text, kept_steps
+from harness.shrink.goal import goal_from_record
+from harness.shrink.search import SmallerScenario
 from harness.shrink.states import RecordedStep, recorded_steps, with_state_triggers
 from harness.shrink.steps import first_guesses, with_steps
 
@@ -217,3 +220,13 @@ def test_optional_steps_that_did_nothing_in_the_record_are_in_no_guess() -> None
     refused = msgspec.structs.replace(first, step="elect", index=0, effect_ns=None)
     steps = tuple(msgspec.structs.replace(one, index=at) for at, one in enumerate((refused, first, *rest)))
     assert first_guesses(msgspec.structs.replace(recorded, steps=steps)) == [(1, 2, 3), (1, 2, 3, 4)]
+
+
+def test_the_head_of_the_file_and_the_night_name_the_kept_steps() -> None:
+    smaller = SmallerScenario(scenario=RECORDED.scenario, indices=(0, 1, 2), shown=3, times=3, finished=True)
+    text = file_text(smaller, RECORDED, goal_from_record(RECORDED))
+    assert "# Kept: step 1, power-loss leader(t-0)" in text
+    line = kept_steps(RECORDED, (1,))[0].line
+    assert f"line {line} of the run's scenario.toml." in " ".join(text.replace("#", "").split())
+    done = Followup(run_id="r", times=3, same=3, smaller="small.toml", steps=2, steps_before=9, kept=(2, 7))
+    assert "2 of 9 steps are enough (2, 7): `small.toml`" in done.describe()

@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from nights import job
+from records import RecordBuilder
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from harness.cli.main import main
-from harness.nightly.store import FinishedJob, Followup, JobEnd, Store
+from harness.nightly.store import FinishedJob, Followup, JobEnd, NightPlan, Store
 from harness.site.model import MARKS, gravest, mark_of, page_name, site_of
 from harness.site.writing import write_site
 
@@ -159,3 +160,19 @@ def test_a_folder_that_is_no_store_and_two_stores_without_a_folder_are_refused(
     store_of(tmp_path / "b", finished(FIRST, "as-predicted"))
     assert main(["nightly", "site", str(tmp_path / "a"), str(tmp_path / "b")]) == 4
     assert "--out DIR" in capsys.readouterr().err
+
+
+def test_a_run_record_has_its_report_already(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    RecordBuilder().write(tmp_path)
+    assert main(["nightly", "site", str(tmp_path)]) == 4
+    shown = capsys.readouterr().err
+    assert "this is a run record, not a store of nights; its report is report.html" in shown
+    assert f"ebbtide analyze {tmp_path}" in shown
+
+
+def test_a_store_in_which_no_run_has_ended_yet_is_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Store(tmp_path).save_plan(NightPlan(night=FIRST, settings={}, started_s=0.0))
+    assert main(["nightly", "site", str(tmp_path)]) == 4
+    shown = capsys.readouterr().err
+    assert "error: no run of this store has ended yet\n" in shown
+    assert f"ebbtide nightly --store {tmp_path}    (with the options of the night that was interrupted" in shown

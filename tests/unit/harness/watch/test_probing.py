@@ -74,3 +74,8 @@ def test_a_listener_that_wants_tls_is_named_as_advise_names_it() -> None:
         with pytest.raises(UsageError, match=r"security\.protocol=SSL"):
             probe_cluster([f"127.0.0.1:{server.getsockname()[1]}"], None, None)
         thread.join(2.0)
+
+
+def test_a_host_that_nobody_knows_is_named() -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.invalid"):
+        probe_cluster(["nowhere.invalid:9092"], None, None)

@@ -12,19 +12,22 @@ import pytest
 from cluster.host.ledger import Ledger
 from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.kafka_api.replica_log import LogPart, ReplicaRefused
-from cluster.watched.watch_topic import TopicRefused
-from ebbtide.errors import HarnessError, Problems, UsageError
+from cluster.watched.watch_topic import SettingsRefused, TopicRefused
+from ebbtide.errors import ExitCode, HarnessError, Problems, UsageError
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import text_of
 from ebbtide.waiting import WaitExpired
-from harness.watch import own_topics, replicas
+from harness.cli.main import main
+from harness.watch import own_topics, replicas, watching
 from harness.watch.own_topics import OwnTopics
 from harness.watch.plan import RUN_DIGITS, read_workload, scenario_of
 from harness.watch.probing import WatchedCluster
 from harness.watch.replicas import read_replicas
+from harness.watch.watching import WatchRequest
+from workloads import topics as workload_topics
 
 NAME = "ebbtide-watch-ab12-t"
 
@@ -259,3 +262,48 @@ def test_a_replica_on_a_broker_that_came_later_is_missing(tmp_path: Path, answer
 def test_a_broker_that_does_not_answer_is_missing_assigned_or_not(tmp_path: Path, answers: dict[str, object]) -> None:
     answers.update({"host-1:9092": BATCH, "host-2:9092": WireError("host-2:9092: refused")})
     assert read(tmp_path, [1]) == {"broker-2/t-0": "host-2:9092: refused"}
+
+
+WITH_REFUSED_SETTING = """
+[topics.t]
+partitions = 1
+config = { "retention.ms" = "-1", "remote.log.copy.disable" = "1" }
+
+[[producers]]
+id = 1
+topic = "t"
+rate_per_s = 5
+"""
+
+
+def test_a_setting_that_kafka_refuses_is_named_with_its_line_and_the_topic_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(WITH_REFUSED_SETTING)
+
+    def watch(request: WatchRequest, _display: object) -> Path:
+        assert request.workload is not None
+        specs = {NAME: request.workload.topics["t"]}
+        topics = OwnTopics("r", specs, ["a:1"], ["a:1"], None)
+        with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
+            topics.make(ledger, NAME)
+        raise AssertionError
+
+    monkeypatch.setattr(BrokerConnection, "api_keys", lambda _self: frozenset())
+    refusal = SettingsRefused("no", message="Unknown topic config name: remote.log.copy.disable")
+    monkeypatch.setattr(own_topics, "make_topic", refuse(refusal))
+    monkeypatch.setattr(
+        workload_topics, "known_topic_settings", lambda *_: {"retention.ms", "remote.log.copy.disabled"}
+    )
+    monkeypatch.setattr(watching, "watch_cluster", watch)
+    where = ["--bootstrap", "a:1", "--controllers", "c:1,d:1", "--for", "1s"]
+    argv = ["watch", str(file), *where, "--runs", str(tmp_path / "runs")]
+    assert main(argv) == ExitCode.USAGE
+    assert capsys.readouterr().err.splitlines() == [
+        f"error: {file}: 1 problem",
+        "  1. Kafka does not know remote.log.copy.disable",
+        "     where:   topics.t.config.remote.log.copy.disable (line 4)",
+        "     allowed: settings of a topic, in this release (did you mean remote.log.copy.disabled?)",
+        f"  next:    ebbtide watch {' '.join(where)} {file}    (once the file is right)",
+    ]

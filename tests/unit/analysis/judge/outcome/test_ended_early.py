@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,14 +10,10 @@ from records import as_record
 
 from analysis.judge.outcome.reasons import unproven_reasons
 from analysis.report.model import build
-from analysis.sentences.words import no_losses
 from ebbtide.errors import UsageError
-from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import failure_keys
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import AnomalyCount, Counts, Verdict, write_verdict
-from harness.cli.main import main
-from harness.cli.verdict_output import VerdictOutput
+from ebbtide.record.verdict import AnomalyCount, Counts, Verdict
 
 
 def reasons(verdict: Verdict) -> str:
@@ -46,13 +39,6 @@ def test_a_run_that_did_not_complete_is_inconclusive(tmp_path: Path, status: str
     verdict = story.judge()
     assert verdict.outcome == "inconclusive"
     assert verdict.why[0] == "the run did not complete: the disk was full"
-
-
-def test_the_error_that_ended_a_run_is_one_clause_of_the_reason(tmp_path: Path) -> None:
-    story = healthy_story(tmp_path)
-    error = UsageError("no such setting", where="topics.t.config", allowed="others", next="correct it")
-    story.change(status="failed", **failure_keys(error))
-    assert story.judge().why[0] == "the run did not complete: no such setting (topics.t.config)"
 
 
 def test_a_record_with_only_the_message_of_its_error_gives_it_in_one_line_without_advice(tmp_path: Path) -> None:
@@ -114,30 +100,6 @@ def test_a_run_that_sent_nothing_names_its_failure_and_sums_up_what_follows_from
     assert "it is not known" not in reasons(verdict)
 
 
-def test_a_person_reads_of_a_run_that_sent_nothing_what_to_do_and_no_list_of_clauses(
-    refused: Story, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = VerdictOutput(1, as_json=False)
-    output.add(RecordFolder(refused.record), refused.judge())
-    output.end()
-    out = capsys.readouterr().out
-    assert "\n  next:   correct the topic\n" in out
-    shown = dict(re.findall(r"^(\S.*?)  +(\S.*)$", out, re.MULTILINE))
-    assert shown["protocol"] == "cannot tell"
-    assert {shown[name] for name in ("sent", "acked", "failed", "unknown", "lost, committed")} == {"0"}
-
-
-def test_the_list_of_runs_counts_no_record_of_a_run_that_sent_nothing(
-    refused: Story, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_verdict(RecordFolder(refused.record), refused.judge())
-    runs = tmp_path_factory.mktemp("runs")
-    shutil.copytree(refused.record, runs / "refused")
-    assert main(["runs", "--runs", str(runs), "--json"]) == 0
-    row = json.loads(capsys.readouterr().out)
-    assert (row["outcome"], row["acked"], row["lost"]) == ("inconclusive", 0, 0)
-
-
 def test_a_failed_run_that_may_have_lost_its_sends_does_not_say_that_it_sent_nothing(refused: Story) -> None:
     (refused.record / "journal").mkdir()
     (refused.record / "journal" / "producer-1.journal").write_bytes(b"")
@@ -146,17 +108,6 @@ def test_a_failed_run_that_may_have_lost_its_sends_does_not_say_that_it_sent_not
     report = build(as_record(refused.record, refused.manifest), verdict)
     assert report.headline == "Inconclusive: it is not known how many records were acked or lost."
     assert dict(report.figures)["lost, committed"] == "?"
-
-
-def test_the_report_of_a_run_that_sent_nothing_begins_with_its_failure_and_names_no_clauses(refused: Story) -> None:
-    verdict = refused.judge()
-    report = build(as_record(refused.record, refused.manifest), verdict)
-    assert report.because == "Why: the run did not complete: Kafka does not know flush.message (topics.t.config)"
-    assert report.headline == "Inconclusive: the run ended before it sent a record."
-    figures = dict(report.figures)
-    assert figures["protocol"] == "cannot tell"
-    assert (figures["sent"], figures["acked"], figures["lost, committed"]) == ("0", "0", "0")
-    assert no_losses(verdict) == "None."
 
 
 def test_the_failure_of_a_run_comes_before_what_its_record_lacks(tmp_path: Path) -> None:

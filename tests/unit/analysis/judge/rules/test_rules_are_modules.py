@@ -51,11 +51,6 @@ def is_imported(module: ModuleType) -> bool:
     return not hasattr(module, "RULE") and any(word in source for source in sources for word in words)
 
 
-def test_a_module_that_nobody_imports_must_have_a_rule() -> None:
-    assert not is_imported(ModuleType(f"{rules.__name__}.losses.nobody"))
-    assert is_imported(ModuleType(f"{rules.__name__}.losses.acked_rows"))
-
-
 def test_a_rule_without_an_example_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module(CLAUSES[0].module)
     monkeypatch.setattr(module, "RULE", msgspec.structs.replace(CLAUSES[0], example="sends: 0=1"))
@@ -71,13 +66,6 @@ def rules_declared_in(module: ModuleType) -> list[str]:
 def _is_of(rule: Anomaly | Clause, module: ModuleType) -> bool:
     """Whether the module declares the rule; a clause may have imported its kind."""
     return rule.module == module.__name__
-
-
-def test_a_second_rule_and_a_missing_one_are_seen() -> None:
-    module = ModuleType(CLAUSES[0].module)
-    assert rules_declared_in(module) == []
-    vars(module).update(RULE=CLAUSES[0], ANOTHER=msgspec.structs.replace(CLAUSES[0]), KIND=ANOMALIES[0])
-    assert rules_declared_in(module) == [CLAUSES[0].name] * 2
 
 
 def rules_imported_in(source: str, *, by_clause: bool = False) -> set[str]:
@@ -99,14 +87,6 @@ def test_no_module_but_the_registry_imports_a_rule() -> None:
         if (imported := rules_imported_in(path.read_text(), by_clause=str(path.relative_to(ROOT)) in clauses))
     }
     assert found == {}
-
-
-def test_an_import_of_a_rule_is_seen() -> None:
-    planted = "from analysis.judge.rules.partitions.leader_in_isr import RULE"
-    assert rules_imported_in(planted) == {"leader_in_isr"}
-    assert rules_imported_in("from analysis.judge.rules.partitions import leader_in_isr") == {"leader_in_isr"}
-    assert rules_imported_in("from analysis.judge.rules.losses import lost, acked_rows") == {"lost"}
-    assert rules_imported_in("from analysis.judge.rules.losses import lost", by_clause=True) == set()
 
 
 PAGES = {"CLAUSES_PAGE": pages.clauses_page, "ANOMALIES_PAGE": pages.anomalies_page}
@@ -165,39 +145,3 @@ def test_a_rule_is_spelt_in_no_other_source() -> None:
     sources = [path for top in ("analysis", "harness", "ebbtide") for path in (ROOT / top).rglob("*.py")]
     spelt = {path.name: found for path in sources if (found := rules_spelt_in(path.read_text()))}
     assert spelt == {"table.py": {name for name in NAMED if "-" in name}}
-
-
-def test_a_name_that_is_spelt_is_seen() -> None:
-    assert rules_spelt_in('count = kinds["commit-lost"] + kinds[LOST]') == {"commit-lost"}
-
-
-PLACES_THAT_NAME_KINDS = 30
-"""So many places outside of the rules name a kind of anomaly, mostly since verdict.json lists its items apart."""
-
-
-def kinds_named_in(source: str) -> list[str]:
-    """The kinds that a source names, by their constants or as strings."""
-    kinds = {kind.name for kind in ANOMALIES}
-    named = {name: value for name, value in vars(table).items() if isinstance(value, str) and value in kinds}
-    nodes = [*ast.walk(ast.parse(source))]
-    return [
-        *(named[node.id] for node in nodes if isinstance(node, ast.Name) and node.id in named),
-        *(
-            node.value
-            for node in nodes
-            if isinstance(node, ast.Constant) and "-" in str(node.value) and node.value in kinds
-        ),
-    ]
-
-
-def test_few_places_outside_of_the_rules_name_a_kind() -> None:
-    sources = [path for top in ("analysis", "harness", "ebbtide") for path in (ROOT / top).rglob("*.py")]
-    outside = [path for path in sources if FOLDER not in path.parents and path.name != "table.py"]
-    named = {str(path.relative_to(ROOT)): kinds_named_in(path.read_text()) for path in outside}
-    count = sum(map(len, named.values()))
-    assert count <= PLACES_THAT_NAME_KINDS, {path: kinds for path, kinds in named.items() if kinds}
-    assert count == PLACES_THAT_NAME_KINDS, "fewer places: lower the number"
-
-
-def test_a_place_that_names_a_kind_is_counted() -> None:
-    assert kinds_named_in('lost = kinds[LOST] + kinds["commit-lost"] + kinds["lost"]') == ["lost", "commit-lost"]

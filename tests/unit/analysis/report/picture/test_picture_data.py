@@ -8,20 +8,15 @@ import msgspec
 import pytest
 from checkout import DATA
 from judge_records import ELR_ON, Story, last_replica_standing, ns
-from real_records import unpack_record
 from records import RecordBuilder, as_record
 
 from analysis.record.timeline import load_timeline
-from analysis.report.drawing.layout import draw
-from analysis.report.model import build
-from analysis.report.picture.building import picture_of, read_source, step_spans
+from analysis.report.picture.building import picture_of, read_source
 from analysis.report.picture.model import BIN_NS, NodeLane, PartitionPicture, RunPicture, StateSpan
-from analysis.report.picture.partitions import role_of
 from analysis.report.picture.series import counts_of, log_ends_of, read_series
 from analysis.sentences.elections import Blame
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import Topology, read_manifest
-from ebbtide.record.rows import PartitionState
+from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.record.verdict import Verdict, read_verdict
 
@@ -130,23 +125,6 @@ def test_a_broker_goes_through_its_parts_in_the_partition(tmp_path: Path) -> Non
     assert partition.leaderless == ((ns(15), ns(21)),)
 
 
-@pytest.mark.parametrize(
-    ("state", "role"),
-    [
-        ({"leader": 2, "isr": (2,)}, "leader"),
-        ({"leader": 2, "isr": (2,), "leader_recovery_state": 1}, "recovering"),
-        ({"leader": 1, "isr": (1, 2)}, "isr"),
-        ({"leader": 1, "isr": (1,), "elr": (2,)}, "elr"),
-        ({"leader": -1, "last_known_elr": (2,)}, "last-known-leader"),
-        ({"leader": 1, "isr": (1,)}, "replica"),
-        ({"leader": 1, "isr": (1,), "replicas": (1, 3)}, None),
-    ],
-)
-def test_each_part_in_a_partition_has_a_name_of_its_own(state: dict[str, object], role: str | None) -> None:
-    row = {"metadata_offset": 1, "at_ns": 1, "topic": "t", "partition": 0, "leader_epoch": 0, "partition_epoch": 0}
-    assert role_of(msgspec.convert({"replicas": (1, 2, 3), **row, **state}, PartitionState), 2) == role
-
-
 def test_a_broker_without_power_is_down_until_it_was_started(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     story.steps = [msgspec.structs.replace(one, healed_ns=ns(19)) for one in story.steps or []]
@@ -185,28 +163,6 @@ def test_a_node_that_no_controller_reaches_is_cut_off_and_others_are_only_cut(tm
     assert (off.state, off.text) == ("cut-off", "cut from broker 1, controller 100")
     assert (cut.state, cut.text) == ("cut", "cut from broker 2")
     assert not lane(picture, 3).condition
-
-
-def test_a_combined_node_has_one_lane_which_is_that_of_a_broker_and_says_so(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    story.change(topology=Topology(controllers=(1, 2, 3, 100), brokers=(1, 2, 3)))
-    story.broker(1, 4)
-    story.state(2)
-    story.step(5, "partition", 1, 2, 3, 100, cuts=["2>1", "2>3", "2>100", "3>1"])
-    picture = drawn(story, NOT_JUDGED)
-    assert [(one.name, one.is_broker, one.is_combined) for one in picture.lanes] == [
-        ("broker 1", True, True),
-        ("broker 2", True, True),
-        ("broker 3", True, True),
-        ("broker 4", True, False),
-        ("controller 100", False, False),
-    ]
-    assert [span.state for span in lane(picture, 2).condition] == ["cut-off"]
-    assert [span.state for span in lane(picture, 3).condition] == ["cut"]
-    (partition,) = draw(picture).partitions
-    assert [name.text for name in partition.names].count("and controller") == 3
-    configuration = dict(build(as_record(tmp_path, story.manifest), NOT_JUDGED).configuration)
-    assert configuration["combined"] == "[1, 2, 3]: broker and controller in one process"
 
 
 def test_cuts_that_overlap_are_one_span_for_each_set_of_nodes(tmp_path: Path) -> None:
@@ -303,16 +259,6 @@ def test_a_recorded_run_is_pictured_as_its_tables_say(
     assert picture.begin_ns < states[0].at_ns < picture.end_ns
 
 
-def test_the_last_known_leader_and_the_elr_of_a_recorded_run_are_there(tmp_path: Path) -> None:
-    record = unpack_record("last-replica-standing-4.4.0", tmp_path)
-    picture = picture_of(read_source(as_record(record, read_manifest(RecordFolder(record))), NOT_JUDGED))
-    assert picture is not None
-    (partition,) = picture.partitions
-    assert {span.state for found in partition.roles.values() for span in found} >= {"elr", "last-known-leader"}
-    assert [one.road for one in partition.elections] == ["elr"]
-    assert len(partition.high_watermarks) > 50
-
-
 def test_a_record_in_which_nothing_has_a_time_has_no_picture(tmp_path: Path) -> None:
     story = Story(tmp_path, features=ELR_ON)
     story.write()
@@ -326,22 +272,3 @@ def test_partitions_with_a_loss_come_first_and_at_most_six_are_pictured(tmp_path
     picture = drawn(story)
     assert picture.partitions[0].name == "t-0"
     assert (len(picture.partitions), picture.partitions_omitted) == (6, 3)
-
-
-def test_a_topic_of_kafka_that_changed_comes_before_a_topic_that_never_did(tmp_path: Path) -> None:
-    story = last_replica_standing(tmp_path)
-    changed, first = story.tables["partitions"], story.tables["partitions"][0]
-    offsets = [{**row, "topic": "__consumer_offsets"} for row in changed]
-    story.tables["partitions"] = [{**first, "topic": "a"}, *offsets, *changed]
-    names = [one.name for one in drawn(story, NOT_JUDGED).partitions]
-    assert names == ["t-0", "__consumer_offsets-0", "a-0"]
-
-
-def test_a_long_request_is_named_by_its_node() -> None:
-    asked = "remove controller 101 with directory fdWWiqTXGUAKeFju8tB3tA from the voters"
-    steps = [
-        StepEntry(index=0, step="remove-voter", nodes=(101,), whom=asked, fired_ns=1, effect_ns=2),
-        StepEntry(index=1, step="set-config", whom="set retention.ms of topic:t to 3600000", fired_ns=1, effect_ns=2),
-        StepEntry(index=2, step="power-loss", nodes=(3,), whom="broker-3", fired_ns=1, effect_ns=2),
-    ]
-    assert [one.aim for one in step_spans(steps, 0)] == ["controller-101", "", "broker-3"]
