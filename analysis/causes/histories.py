@@ -28,7 +28,6 @@ from analysis.causes.intervals import (
     after_join,
     after_restart,
     at_measured_end,
-    before_disk,
     lacking,
     while_following,
 )
@@ -351,7 +350,7 @@ class Walk:
         losses, is_sure = self._partition.losses_since_request(broker, at)
         is_stale = self._partition.may_be_stale(broker, one.leader, at)
         by_living = 0 if losses and is_sure and not is_stale else join(found, may_be_stale=is_stale)
-        by_dead = join(before_disk(found), may_be_stale=False) if losses else 0
+        by_dead = join(found, may_be_stale=False) if losses else 0
         for disk in losses:
             by_dead = self._after_loss(by_dead, disk)
         return by_living | by_dead

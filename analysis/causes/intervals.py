@@ -64,11 +64,6 @@ def at_measured_end(found: int, offset: int, ends: MeasuredEnds) -> int:
     return HAS_IT if offset < ends.before < NEVER else found
 
 
-def before_disk(found: int) -> int:
-    """Return what the replica may have held before its disk took the record."""
-    return (found & ~DISK_TOOK_IT) | HAS_IT if found & DISK_TOOK_IT else found
-
-
 def after_restart(found: int) -> int:
     """The broker registered again, and nobody recorded what had been done to it."""
     return found | UNRECORDED_LOSS if found & HAS_IT else found
