@@ -170,7 +170,7 @@ class Walk:
         found = HAS_IT | NEVER_HAD_IT | (0 if evidence.cluster.steps_known else UNRECORDED_LOSS)
         for disk in evidence.disks:
             if disk.broker == broker and disk.within.first_ns <= began.at_ns + self._slack:
-                found |= self._after_loss(found, disk)
+                found |= after_disk(found, self._asked.offset, disk.ends)
         return found
 
     def _committed_by(self, at: int) -> int:

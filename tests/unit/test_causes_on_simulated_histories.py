@@ -24,6 +24,7 @@ ONCE_WRONG_DEGRADED = (
     14_015_590,
     14_016_366,
     16_000_984,
+    16_100_247,
     18_011_057,
 )
 """Histories that an earlier core judged wrong."""
