@@ -41,6 +41,7 @@ class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
     - `offsets`: where rows of it stand. `hw_max`: the highest HW that its leader served; `read_max`: its highest
       offset that a consumer read. `is_seen`: somebody saw it lead.
     - `committed`: by when its offsets were committed.
+    - `appended`: its acked records by offset, each with the latest send up to it and the earliest ack or read from it.
     """
 
     start_max: int = NEVER
@@ -52,6 +53,7 @@ class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
     read_max: int = -1
     is_seen: bool = False
     committed: Covered = Covered([], [])
+    appended: tuple[Ints, Ints, Ints] = (column(), column(), column())
 
 
 class LeaderEpochs:
@@ -137,11 +139,15 @@ class LeaderEpochs:
             mine = self.send_epoch == epoch
             if not mine.any():
                 continue
-            evidence, offset = self.of[at], sends.offset[mine]
+            evidence, offset, sent, read = self.of[at], sends.offset[mine], sends.sent_ns[mine], self.send_read_ns[mine]
             evidence.is_seen = True
             evidence.start_max = min(evidence.start_max, int(offset.min()))
             evidence.end_min = max(evidence.end_min, int(offset.max()) + 1)
             evidence.offsets = np.union1d(evidence.offsets, offset)
+            order = np.argsort(offset, kind="stable")
+            there = np.minimum(sends.done_ns[mine], read)[order]
+            highest_sent = np.maximum.accumulate(sent[order])
+            evidence.appended = (offset[order], highest_sent, np.minimum.accumulate(there[::-1])[::-1])
         self.length_min, reached = dict[int, int](), dict[int, int]()
         for at, first in self.elections.leadership.items():
             self.length_min[at] = reached.get(first, 0)

@@ -100,7 +100,7 @@ class EvidentPartition:
     def min_isr_range(self, asked: Question) -> tuple[int | None, int | None]:
         """Return the lowest and the highest min ISR that may have held when the record was committed."""
         slack, rules = self.liveness.slack, self.evidence.rules
-        sent_ns = asked.sent_ns - slack
+        sent_ns = 0 if asked.may_be_older else asked.sent_ns - slack
         by_ns = min(asked.done_ns if asked.acks_all else NEVER, asked.read_ns) + slack
         before = [one for one in rules if one.at_ns <= sent_ns][-1:] or rules[:1]
         within = [one for one in rules if sent_ns < one.at_ns <= by_ns]

@@ -40,6 +40,13 @@ def _fits(at: int, evidence: PartitionEvidence, epochs: LeaderEpochs, leaders: L
     if of.final_first is not None:
         fits &= (offset >= of.final_first) & (offset > of.final_last)
     fits &= ~np.isin(offset, of.offsets)
+    appended, highest_sent, there = of.appended
+    if len(appended):
+        # Under one leader, offsets have the order of appends.
+        place = np.searchsorted(appended, offset)
+        below, above = place > 0, place < len(appended)
+        fits &= ~(below & (highest_sent[np.maximum(place - 1, 0)] > done + slack))
+        fits &= ~(above & (there[np.minimum(place, len(appended) - 1)] + slack < sent))
     for from_ns, until_ns in liveness.silences(CLIENTS, state.leader):
         fits &= ~((sent >= from_ns) & (done <= until_ns))
     return fits

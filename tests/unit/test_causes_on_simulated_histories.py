@@ -10,7 +10,7 @@ from simulator.compare import Comparison, kind_of
 HISTORIES = 300
 DEGRADED = 100
 MANY = 1000
-ONCE_WRONG = (11_001_198, 12_003_917, 13_001_735, 13_013_768)
+ONCE_WRONG = (11_001_198, 12_003_917, 13_001_735, 13_013_768, 15_201_788)
 ONCE_WRONG_DEGRADED = (
     12_000_556,
     12_002_699,
@@ -25,6 +25,7 @@ ONCE_WRONG_DEGRADED = (
     14_016_366,
     16_000_984,
     16_100_247,
+    16_200_562,
     18_011_057,
 )
 """Histories that an earlier core judged wrong."""
