@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -56,15 +57,21 @@ def surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
 
     A shell makes several words of a pattern, such as `runs/*`.
     """
-    kafka = next((param for param in ctx.command.params if param.name == "kafka"), None)
+    from ebbtide.record.manifest import is_record
+
+    params, what, next_ = ctx.command.params, "unknown argument", f"{ctx.command_path} --help"
+    kafka = next((param for param in params if param.name == "kafka"), None)
     allowed = None
     if kafka is not None and all(map(is_release, words)):
         allowed = "one release" if kafka.metavar == "RELEASE" else releases_together(ctx.params["kafka"], words)
-    elif one := next((param for param in ctx.command.params if isinstance(param, click.Argument)), None):
-        allowed = f"one {one.metavar or one.name}"
+    elif one := next((param for param in params if isinstance(param, click.Argument)), None):
+        typed = [str(ctx.params[str(one.name)]), *words]
+        chosen = next((word for word in typed if is_record(Path(word))), typed[0])
+        what = f"{ctx.command_path} takes one {one.metavar or one.name} at a time"
+        next_ = f"{ctx.command_path} {shlex.quote(chosen)}    (one after the other)"
     elif "scenarios" in ctx.params:
         allowed = "--scenarios NAMES    (names that `ebbtide scenarios` lists)"
-    return UsageError("unknown argument", got=" ".join(words), allowed=allowed, next=f"{ctx.command_path} --help")
+    return UsageError(what, got=" ".join(words), allowed=allowed, next=next_)
 
 
 def name_in_usage(param: click.Parameter | None) -> str:
