@@ -12,6 +12,7 @@ from ebbtide.kraft.image import MetadataImage
 from ebbtide.scenario.model import Scenario, TopicSpec
 from ebbtide.scenario.references import EarlierNames
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.safety import validate_words
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import DISK_TROUBLES, help_of_kind
 from ebbtide.scenario.steps.wire import ReleaseStep
@@ -74,8 +75,11 @@ def refuse_without_effect(session: Session, step: StepSpec) -> None:
 
 def _problems(scenario: Scenario, step: StepSpec, image: MetadataImage) -> Iterator[UsageError]:
     where = f"steps[{len(scenario.steps)}]"
-    if scenario.topics:
-        whole = msgspec.structs.replace(scenario, steps=(*scenario.steps, step))
+    whole = msgspec.structs.replace(scenario, steps=(*scenario.steps, step))
+    wrong_words = [one for one in validate_words(whole) if str(one.where).startswith(where)]
+    if wrong_words:
+        yield from wrong_words
+    elif scenario.topics:
         yield from (one for one in validate(whole) if str(one.where).startswith(where))
     else:
         whole = msgspec.structs.replace(scenario, topics=_topics(image))

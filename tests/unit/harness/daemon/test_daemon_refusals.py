@@ -14,12 +14,15 @@ from ebbtide.daemon.control import ask, end, find_cluster, open_control_socket
 from ebbtide.daemon.messages import CreateTopic, Fire
 from ebbtide.daemon.starting import DaemonProcess
 from ebbtide.errors import ExitCode, HarnessError, UsageError
-from ebbtide.scenario.model import TopicSpec
+from ebbtide.kraft.image import MetadataImage
+from ebbtide.scenario.model import ClusterSpec, TopicSpec
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.words import Duration
 from harness.cli.main import main
+from harness.daemon.owned_runs import plain_scenario
+from harness.daemon.steps import refuse_invalid
 
 pytestmark = pytest.mark.usefixtures("no_clusters")
 
@@ -126,6 +129,13 @@ def test_a_cut_says_which_sides_and_stands_in_the_status_until_it_is_healed(
 def test_a_topic_that_cannot_be_created_is_refused_at_once(up: Up, topic: str, spec: TopicSpec, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         ask("one", CreateTopic(topic=topic, spec=spec))
+
+
+@pytest.mark.parametrize("topics", [{}, {"t": TopicSpec()}], ids=["plain", "with-a-scenario"])
+def test_an_upgrade_to_what_is_no_release_is_refused(topics: dict[str, TopicSpec]) -> None:
+    scenario = msgspec.structs.replace(plain_scenario("4.3.1", ClusterSpec()), topics=topics)
+    with pytest.raises(UsageError, match=r"not a Kafka release\n .* where: +to\n .* got: +'latest'"):
+        refuse_invalid(scenario, step_of("upgrade", to="latest"), MetadataImage())
 
 
 def test_what_lasts_is_known_node_by_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
