@@ -193,6 +193,14 @@ class CommandBase(click.Command):
         )
         self.params.append(argument)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words. A mistake in an option names the command, which Click itself leaves out."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadOptionUsage as mistake:
+            mistake.ctx = ctx
+            raise
+
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)), prefix="usage: ")
 
@@ -218,11 +226,7 @@ class Command(CommandBase):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words. Raises `UsageError` for those that it does not take."""
-        try:
-            surplus = super().parse_args(ctx, args)
-        except click.BadOptionUsage as mistake:
-            mistake.ctx = ctx
-            raise
+        surplus = super().parse_args(ctx, args)
         if surplus and not ctx.resilient_parsing:
             raise surplus_error(surplus, ctx)
         return surplus

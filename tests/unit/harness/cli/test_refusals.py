@@ -86,6 +86,8 @@ def test_what_can_have_no_effect_is_refused(
         (["nightly", "--budget", "2"], "--budget", "'2'", "ebbtide nightly --help"),
         (["nightly", "--budget", "2", "--times", "0"], "--budget", "'2'", "ebbtide nightly --help"),
         (["cluster", "exec"], None, None, "ebbtide cluster exec --help"),
+        (["cluster", "--cluster"], "--cluster", None, "ebbtide cluster --help"),
+        (["--completion"], "--completion", None, "ebbtide --help"),
         (["run", "healthy", "--kafka", "4.3.1,3.9"], "--kafka", "'3.9'", "ebbtide kafka list"),
         (["cluster", "up", "--kafka", "3.9"], "--kafka", "'3.9'", "ebbtide kafka list"),
         (["random", "--kafka", "3.9"], "--kafka", "'3.9'", "ebbtide kafka list"),
