@@ -252,7 +252,7 @@ def test_without_a_metadata_log_a_partition_is_not_said_to_be_missing(at: TopicP
     assert refused.value.allowed == "t-0"
 
 
-def test_the_page_escapes_what_others_named(lost: Path, tmp_path: Path) -> None:
+def test_the_page_escapes_what_others_named(lost: Path) -> None:
     manifest = (lost / "manifest.json").read_text().replace("hand-made", "<script>alert(1)</script>")
     (lost / "manifest.json").write_text(manifest)
     page = render_page(life_of(lost, 1))

@@ -179,7 +179,7 @@ def properties(**statuses: PropertyStatus) -> list[PropertyResult]:
     ]
 
 
-def test_nothing_is_said_to_be_violated_while_a_needed_clause_is_unknown(tmp_path: Path) -> None:
+def test_nothing_is_said_to_be_violated_while_a_needed_clause_is_unknown() -> None:
     silent = Prediction(kafka=">=3", clause="c")
     speaks = msgspec.structs.replace(silent, hw_regression="none")
     verdict = Verdict(run_id="r", outcome="inconclusive")

@@ -44,7 +44,7 @@ def test_a_cluster_is_read_saved_and_read_again_from_the_file(
     assert group["topics"] == ["logs"]
 
 
-def test_an_assumption_stands_beside_today(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_assumption_stands_beside_today(capsys: pytest.CaptureFixture[str]) -> None:
     with served_cluster(made()) as address:
         assert main(["advise", "--bootstrap", address, "--assume", "flush.messages=1"]) == 0
     said = capsys.readouterr().out

@@ -199,7 +199,7 @@ def test_no_lost_record_is_null_and_no_text_on_stdout(capsys: pytest.CaptureFixt
     assert "no acked record is lost" in err
 
 
-def test_the_advice_fits_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_advice_fits_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = MadeCluster()
     with served_cluster(cluster) as address:
         assert main(["advise", "--bootstrap", address, "--assume", "flush.messages=1", "--json"]) == 0
