@@ -11,9 +11,7 @@ name of a topic.
   running broker knew it, it may be of either topic. Its row then has the name `u@?`. No client of a scenario uses a
   topic that is deleted.
 
-Names the topics in the tables that are made of journals, where several topics had one name.
-
-See `ebbtide.record.topic_lives`. Nothing changes where no step made a topic again.
+Nothing changes where no step made a topic again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Reads scenario files, and reports all problems of a wrong file at once.
+"""Reads scenario files, and reports the problems of a wrong file together.
 
-Reads and decodes scenario files; one that is too large to check within a second is refused.
+Where the file does not fit the types, these are all such places. Once it fits, they are a wrong name and wrong
+releases. Once these are right, they are all that the file means wrongly.
 
-The work of some checks grows with the square of the steps, or with the number of predictions times that of releases.
+A file that is too large to check within a second is refused: the work of some checks grows with the square of the
+steps, or with the number of predictions times that of releases.
 """
 
 from __future__ import annotations
@@ -46,8 +48,7 @@ def load(
     """Read and check a scenario file; `strict`, `to_run` and `defaults` as in `parse`.
 
     `next` is what to type after fixing it: by default the help of the kind of step that is wrong, or a shipped file
-    that uses the key which is wrong. Raises `Problems` with every problem of the file, or `UsageError` when it cannot
-    be read.
+    that uses the key which is wrong. Raises `Problems`, or `UsageError` when the file cannot be read.
     """
     try:
         # Editors on Windows begin it with a byte order mark.
@@ -133,7 +134,7 @@ def scenario_from_decoded(
 
 
 def _problems(raw: dict[str, object], *, strict: bool, to_run: bool) -> Iterator[EbbtideError]:
-    """Yield the problems of a file: where it does not fit the types, else words that are none, else what it means."""
+    """Yield the problems of a file: where it does not fit the types, else wrong words, else what it means."""
     found = mismatches(raw, Scenario, most=PROBLEMS_MAX)
     if not found:
         scenario = from_plain(raw, Scenario)

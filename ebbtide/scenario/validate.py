@@ -1,6 +1,7 @@
 """Validates a scenario file beyond its types.
 
-It checks cluster, topics, clients, predictions, and the steps as a whole.
+It checks cluster, topics, clients, and the steps as a whole. Predictions are checked where the file is about to run
+(`validate_predictions`).
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def validate(scenario: Scenario, *, to_run: bool = True) -> Iterator[UsageError]
     """Return every problem of a scenario that its types cannot show.
 
     The scenario's names and releases are valid (`validate_words`). The problems are references, ranges and exclusive
-    keys, each at its own key. Without `to_run`, problems are left
-    out that the scenario of a record may have, and that stop a run of it.
+    keys, each at its own key. Without `to_run`, problems are left out that the scenario of a record may have, and that
+    stop a run of it.
     """
     if not scenario.kafka:
         yield UsageError("no release to run", where="kafka", got="[]", allowed="at least one, e.g. ['3.9.1']")

@@ -1,8 +1,6 @@
 """Validates the producers, copiers and consumers of a scenario beyond their types.
 
-Validates what a scenario asks of consumer groups and their members.
-
-Validates what a scenario asks of a producer's client library.
+That includes what it asks of consumer groups and their members, and of a producer's client library.
 """
 
 from __future__ import annotations
