@@ -81,12 +81,17 @@ class EvidentPartition:
     def may_be_stale(self, broker: int, leader: int, at: int) -> bool:
         """Whether the broker may have entered the ISR by a request from before its disk loss.
 
-        Before KIP-903, the controller refuses only requests of an earlier leader epoch.
+        Before KIP-903, the controller refuses only requests of an earlier leader epoch. So the loss is of this epoch,
+        and not behind the join.
         """
-        began, cluster = self.elections.began_ns[leader], self.evidence.cluster
-        late = [one for one in self.evidence.disks if one.within.last_ns + self.liveness.slack >= began]
-        is_late = not cluster.steps_known or any(one.broker == broker for one in late)
-        return is_late and not self.leaders.rules(at).kip_903
+        began, joined = self.elections.began_ns[leader], self.elections.states[at].at_ns
+        is_between = not self.evidence.cluster.steps_known or any(
+            one.broker == broker
+            and one.within.last_ns + self.liveness.slack >= began
+            and one.within.first_ns - self.liveness.slack <= joined
+            for one in self.evidence.disks
+        )
+        return is_between and not self.leaders.rules(at).kip_903
 
     def elr_when_registered(self, at: int) -> bool | None:
         """Return whether the ELR was on when the winner of an election registered last; None: not known.
