@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -350,7 +351,9 @@ class Group(CommandBase, click.Group):
             click.echo(ctx.get_help())
             ctx.exit()
         hint = self._hint(args[0], known)
-        if self.invoke_without_command and not hint and (surplus := surplus_error(args, ctx)).allowed:
+        # The options that follow may be right.
+        words = [*takewhile(lambda word: not word.startswith("-"), args)]
+        if self.invoke_without_command and not hint and (surplus := surplus_error(words, ctx)).allowed:
             raise surplus
         what, allowed = f"unknown {self.subcommand_metavar.lower()}{hint}", allowed_words(args[0], known)
         raise UsageError(what, got=args[0], allowed=allowed, next=f"{ctx.command_path} --help")

@@ -110,6 +110,10 @@ def test_the_first_mistake_of_a_command_line_is_reported_with_what_to_type(
     ("line", "told"),
     [
         ("run x --kafka 3.9.1 4.3.1", "got: 4.3.1 allowed: --kafka 3.9.1,4.3.1 (several are separated by commas)"),
+        (
+            "nightly --kafka 3.9.1 4.3.1 --budget 2h",
+            "got: 4.3.1 allowed: --kafka 3.9.1,4.3.1 (several are separated by commas)",
+        ),
         ("random --kafka 3.9.1 4.3.1", "got: 4.3.1 allowed: one release"),
         ("replay a b c d e", "error: ebbtide replay takes one RUN at a time got: b c d e next: ebbtide replay a"),
         ("nightly healthy bridge", "unknown argument got: healthy bridge allowed: --scenarios NAMES"),
