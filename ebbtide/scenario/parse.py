@@ -151,9 +151,11 @@ def _problems(raw: dict[str, object], *, strict: bool, to_run: bool) -> Iterator
 
 def _help_of_step(raw: Mapping[str, Any], problems: Sequence[EbbtideError]) -> str | None:
     """The help of the first wrong step's kind, or the list of kinds; None if something else is wrong too."""
-    places = [re.match(r"steps\[(\d+)\]\.", str(getattr(one, "where", None))) for one in problems]
-    wrong = [raw["steps"][int(one[1])] for one in places if one is not None]
-    if not wrong or len(wrong) < len(problems):
+    places = [re.match(r"steps\[(\d{1,4})\]\.", str(getattr(one, "where", None))) for one in problems]
+    # A key may look like a place, so there need not be such a step.
+    steps = dict(enumerate(raw["steps"])) if isinstance(raw.get("steps"), list) else {}
+    wrong = [steps.get(int(one[1])) for one in places if one is not None]
+    if not wrong or len(wrong) < len(problems) or not isinstance(wrong[0], dict):
         return None
     return help_of_kind(str(wrong[0].get("step")))
 

@@ -15,6 +15,7 @@ from daemon_up import Up
 from judge_records import Story, last_replica_standing
 from nights import NIGHT, World, job
 from replay_records import LOST
+from scenario_problems import problems
 
 from analysis.judging.one_record import conclude, prepare_record
 from analysis.reconcile.model import Reconciliation
@@ -117,6 +118,10 @@ def refused_at(refusal: Callable[[], object]) -> str:
 def test_a_property_that_leads_out_of_its_node_is_refused(properties: dict[str, str], role: NodeRole) -> None:
     place = refused_at(lambda: refuse_unsafe(hostile(properties, role)))
     assert place.startswith(f"cluster.{role}_properties")
+
+
+def test_a_key_that_looks_like_the_place_of_a_step_is_an_unknown_key() -> None:
+    assert problems(cluster='"steps[99].x" = 1\n').keys() == {"steps[99].x"}
 
 
 @pytest.mark.parametrize("properties", [SECOND_LINE, OUTWARD[0]], ids=repr)
