@@ -78,10 +78,6 @@ class RemoteRecord:
             self.folder.touch()
         self._had = self._file_stamps()
 
-    def address_of(self, path: Path) -> str:
-        """Return where the record itself has what is at `path` in the copy."""
-        return f"{self.address}/{path.relative_to(self.folder).as_posix()}"
-
     def put_back(self) -> None:
         """Apply what was written, replaced and removed in the copy to the record itself.
 
