@@ -74,10 +74,8 @@ def validate_added_partitions(
             )
 
 
-def validate_deleted_topic(
-    scenario: Scenario, step: DeleteTopicStep, where: str, names: EarlierNames
-) -> Iterator[UsageError]:
-    """Report a topic that is not there, or that is not the scenario's."""
+def validate_deleted_topic(step: DeleteTopicStep, where: str, names: EarlierNames) -> Iterator[UsageError]:
+    """Report a topic that an earlier step deleted, and one of Kafka's own."""
     at, topic = f"{where}.topic", step.topic
     if topic in INTERNAL_TOPICS:
         yield UsageError("Kafka's own topic", where=at, got=repr(topic), allowed="a topic of the scenario")

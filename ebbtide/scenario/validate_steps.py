@@ -118,7 +118,7 @@ def _own_rules(scenario: Scenario, step: StepSpec, where: str, names: EarlierNam
         case BetweenStep():
             yield from _validate_sides(step, where)
         case DeleteTopicStep():
-            yield from validate_deleted_topic(scenario, step, where, names)
+            yield from validate_deleted_topic(step, where, names)
         case CreateTopicStep():
             yield from validate_created_topic(scenario, step, where, names)
         case AddPartitionsStep():
