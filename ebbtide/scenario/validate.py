@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from msgspec.structs import replace
+
 from ebbtide.errors import UsageError
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, PARTITIONS_PROPERTIES
 from ebbtide.scenario.model import MAX_BROKERS, ClusterSpec, Scenario, TopicSpec
@@ -38,6 +40,9 @@ def validate(scenario: Scenario, *, to_run: bool = True) -> Iterator[UsageError]
     if not scenario.kafka:
         yield UsageError("no release to run", where="kafka", got="[]", allowed="at least one, e.g. ['3.9.1']")
     yield from _cluster(scenario.cluster, scenario.kafka)
+    if not 1 <= scenario.cluster.brokers <= MAX_BROKERS:
+        # A number of brokers that no cluster has says nothing of topics and steps.
+        scenario = replace(scenario, cluster=replace(scenario.cluster, brokers=MAX_BROKERS))
     yield from validate_log_dirs(scenario)
     yield from limit("settle_s", scenario.settle_s, 1)
     yield from _topics(scenario)
@@ -72,10 +77,8 @@ def _formatting(cluster: ClusterSpec, releases: Sequence[str]) -> Iterator[Usage
 def _topics(scenario: Scenario) -> Iterator[UsageError]:
     if not scenario.topics:
         yield UsageError("no topic", where="topics", allowed="at least one [topics.NAME]")
-    # A number of brokers that no cluster has says nothing of topics.
-    brokers = scenario.cluster.brokers if 1 <= scenario.cluster.brokers <= MAX_BROKERS else MAX_BROKERS
     for name, topic in scenario.topics.items():
-        yield from validate_topic(name, topic, f"topics.{name}", brokers)
+        yield from validate_topic(name, topic, f"topics.{name}", scenario.cluster.brokers)
     for topic_name, name in PARTITIONS_PROPERTIES.items():
         if topic_name in scenario.topics and name in scenario.cluster.broker_properties:
             yield UsageError(

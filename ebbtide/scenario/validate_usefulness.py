@@ -36,9 +36,11 @@ def validate_usefulness(scenario: Scenario) -> Iterator[UsageError]:
             yield from _too_late(step.trigger, step.deadline_s, f"{where}.trigger.after")
         if isinstance(step.trigger, OffsetTrigger):
             yield from _beyond_the_counts(scenario, step.trigger, f"{where}.trigger.hw_at_least.offset")
-        if isinstance(step, SetFeatureStep) and not step.optional:
+        if step.optional or not releases:
+            continue
+        if isinstance(step, SetFeatureStep):
             yield from _no_level(scenario.cluster, step, f"{where}.level", releases)
-        if isinstance(step.trigger, ElrTrigger) and not step.optional:
+        if isinstance(step.trigger, ElrTrigger):
             yield from _no_elr(scenario, f"{where}.trigger.elr_contains", releases)
     for index, producer in enumerate(scenario.producers):
         if producer.copies is not None:

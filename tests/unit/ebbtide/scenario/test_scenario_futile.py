@@ -265,6 +265,11 @@ def test_a_wait_for_an_elr_needs_a_release_that_can_have_one(
     assert set(found) == ({"steps[0].trigger.elr_contains"} if futile else set())
 
 
+def test_a_file_without_a_release_or_with_a_wrong_number_of_brokers_has_that_problem_alone() -> None:
+    assert problems(text_of(ELR_WAIT, RAISE, kafka="")).keys() == {"kafka"}
+    assert problems(text_of(ELR_WAIT, cluster="brokers = 0")).keys() == {"cluster.brokers"}
+
+
 @pytest.mark.parametrize(
     ("partitions", "offset", "producer", "futile"),
     [
