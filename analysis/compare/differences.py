@@ -42,7 +42,7 @@ def rows_of(runs: Sequence[JudgedRun], *, without: Container[int] = ()) -> list[
         known = [cells[at] for at in compared]
         meanings = {cell == "-" for cell in known} if name in _DIFFER_BY_PRESENCE else set(known)
         rows.append(ComparedRow(name=name, cells=cells, differs=name not in _SAME_IN_MEANING and len(meanings) > 1))
-    return sorted(rows, key=lambda row: not row.differs)
+    return sorted((row for row in rows if any(row.cells)), key=lambda row: not row.differs)
 
 
 def election_rows(pictures: Sequence[RunPicture | None], partition: str) -> list[ComparedRow]:

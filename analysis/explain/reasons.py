@@ -333,7 +333,7 @@ def undecided_elections(evident: EvidentRecord, subject: Subject, fate: Fate) ->
     if not epochs:
         return []
     who = f"leader of epoch {epochs[0]}" if len(epochs) == 1 else f"leaders of epochs {', '.join(epochs)}"
-    return [f"whether the {who} had it at the election: the record has no log of that moment"]
+    return [f"whether the {who} had it at the election: the run left no log of that moment"]
 
 
 def _may_be_lost_by_election(subject: Subject) -> bool:
@@ -372,7 +372,7 @@ def _election_finding(
     had = _had(evident, subject, one)
     if had is None:
         later = f" In the end it {at_end.text}." if at_end is not None and at_end.has_it is not None else ""
-        return f"the record has no log of that moment, which would say whether this leader had it.{later}"
+        return f"the run left no log of that moment, which would say whether this leader had it.{later}"
     return f"this leader {'had' if had else 'did not have'} the record when it was elected."
 
 

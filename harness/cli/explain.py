@@ -52,7 +52,7 @@ def run(args: Args) -> ExitCode:
     from ebbtide.record.manifest import is_record, read_run
     from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict
 
-    if args.place is not None and is_record(Path(args.place)):
+    if args.place is not None and Path(args.place).exists():
         one = args.run if is_record(args.run) else args.place
         raise UsageError(
             "ebbtide explain takes one RUN at a time",

@@ -82,7 +82,8 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One record of the list.
 
     A damaged record has only `why`, and what to do `next`. A record that was not judged has no outcome and no counts,
-    and a count that the verdict does not know is missing. `replay_of` is the run id of the replayed record. `plain`
+    and a count that the verdict does not know is missing. `replay_of` is the run id of the replayed record.
+    `releases` are those that nodes ran, one after the other: an upgrade has several. `plain`
     marks a cluster without a scenario, which has nothing to judge. `bytes` is the record's size on disk.
     """
 
@@ -93,6 +94,7 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replay_of: str | None = None
     kafka: str | None = None
     kafka_assumed: bool = False
+    releases: tuple[str, ...] = ()
     features_asked: dict[str, int] = {}
     status: str
     start_ns: int | None
@@ -138,6 +140,7 @@ def _row(folder: Path) -> RecordRow:
         replay_of=manifest.replay_of,
         kafka=manifest.kafka,
         kafka_assumed=manifest.kafka_assumed,
+        releases=manifest.release_path if manifest.kafka is not None else (),
         features_asked=dict(requested_levels(record / SCENARIO)),
         status="running" if is_going(record) else manifest.status,
         start_ns=manifest.start_ns,
@@ -170,7 +173,10 @@ def _print(rows: list[RecordRow]) -> None:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
         outcome = word_of(row.outcome, row.prediction) if row.outcome else unjudged
         counts = [shown_count(row.acked), shown_count(row.lost)] if row.outcome is not None else ["-", "-"]
-        kafka = shown_release(row.kafka, is_assumed=row.kafka_assumed, levels=row.features_asked) if row.kafka else None
+        shown = [
+            shown_release(one, is_assumed=row.kafka_assumed, levels=row.features_asked) for one in row.releases[:1]
+        ]
+        kafka = " then ".join([*shown, *row.releases[1:]])
         scenario = f"{row.scenario or '-'} (replay)" if row.replay_of else row.scenario
         names = [name or "-" for name in (kafka, row.status, scenario)]
         return [shlex.quote(row.record), outcome, *counts, _human_size(row.bytes), *names]
