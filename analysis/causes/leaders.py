@@ -70,8 +70,9 @@ class Leaders:
 
     def _may_have_registered(self, at: int) -> bool:
         """Whether the winner may have left ISR and ELR by the batch that elected it, and nothing says so."""
-        last_known = at > 0 and self._elections.states[at].leader in self._elections.states[at - 1].last_known_elr
-        return last_known and self._evidence.cluster.broker_events is None and self.rules(at).elr is not False
+        state = self._elections.states[at]
+        last_known = at > 0 and state.leader in self._elections.states[at - 1].last_known_elr
+        return last_known and self._liveness.may_lack_event(state) and self.rules(at).elr is not False
 
     def rules(self, at: int) -> InForce:
         """Return the rules in force when the record of a state was written."""

@@ -117,6 +117,14 @@ class Liveness:
         event = self._closes(state)
         return event is not None and (event.broker, event.event) == (broker, "registered")
 
+    def may_lack_event(self, state: PartitionState) -> bool:
+        """Whether the event of the batch of this state's record, which stands behind that record, may be missing."""
+        events = self.cluster.broker_events
+        if events is None or self._behind(state) is not None:
+            return events is None
+        is_last = not events or events[-1].metadata_offset < state.metadata_offset
+        return not self.cluster.log_whole or (self.cluster.log_torn and is_last)
+
     def unfenced(self, state: PartitionState) -> frozenset[int] | None:
         """Return the brokers that could lead once the batch of this state's record was applied; None: not known."""
         if self.cluster.broker_events is None:
@@ -135,9 +143,12 @@ class Liveness:
 
         A batch has one such event, at its end. So a later fence is of another batch, whatever its time is.
         """
+        event = self._behind(state)
+        return event if event is not None and event.event in ("fenced", "registered") else None
+
+    def _behind(self, state: PartitionState) -> BrokerEvent | None:
+        """Return the event behind a partition's record in the same batch."""
         events = self.cluster.broker_events or ()
         at = bisect_right(self._places, state.metadata_offset)
         event = events[at] if at < len(events) else None
-        if event is None or event.event not in ("fenced", "registered"):
-            return None
-        return event if abs(event.at_ns - state.at_ns) < _ONE_BATCH_NS else None
+        return event if event is not None and abs(event.at_ns - state.at_ns) < _ONE_BATCH_NS else None

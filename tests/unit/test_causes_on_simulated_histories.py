@@ -27,6 +27,7 @@ ONCE_WRONG_DEGRADED = (
     16_100_247,
     16_200_562,
     18_011_057,
+    22_013_701,
 )
 """Histories that an earlier core judged wrong."""
 
