@@ -9,15 +9,13 @@ import pyarrow as pa
 import pytest
 from judge_records import Story, last_replica_standing, ns
 from records import as_record, write_table
-from rich.text import Text
 
 from analysis.record.timeline import load_timeline
 from analysis.report.stories import LossStory, stories_of
 from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_tables, summary_text
 from analysis.sentences.protocol import protocol_row
-from analysis.sentences.words import headline
 from ebbtide.record.tables import ANOMALY_SCHEMA
-from ebbtide.record.verdict import Counts, Outcome, PropertyResult, PropertyStatus, Verdict
+from ebbtide.record.verdict import PropertyResult, PropertyStatus
 from ebbtide.rules.table import NO_COMMITTED_LOSS
 
 
@@ -70,46 +68,6 @@ def test_the_drawn_summary_has_a_column_a_run(side_by_side: list[JudgedRun]) -> 
     (table,) = summary_tables(side_by_side, 500)
     assert [column.header for column in table.columns] == ["Kafka", "3.9.1", "3.7.2"]
     assert list(table.columns[0].cells) == [name for name, _ in summary_lines(side_by_side[0]) if name != "your rules"]
-
-
-# The table of judged runs and the headline: counts of sends, and nothing that looks better than it is.
-
-
-def _styles(run: JudgedRun) -> dict[str, str]:
-    (table,) = summary_tables([run], 200)
-    names, cells = (list(column.cells) for column in table.columns)
-    return {str(name): str(cell.style) for name, cell in zip(names, cells, strict=True) if isinstance(cell, Text)}
-
-
-@pytest.mark.parametrize(
-    ("outcome", "style"), [("as-predicted", ""), ("contradicted", "bold red"), ("inconclusive", "yellow")]
-)
-def test_a_run_that_lost_committed_records_is_red_there_whatever_was_predicted(
-    tmp_path: Path, outcome: Outcome, style: str
-) -> None:
-    verdict = msgspec.structs.replace(last_replica_standing(tmp_path).judge(), outcome=outcome)
-    styles = _styles(judged_run(as_record(tmp_path), verdict))
-    assert (styles["lost, committed"], styles["outcome"]) == ("bold red", style)
-
-
-def test_only_a_run_that_is_known_to_have_lost_nothing_is_green(tmp_path: Path) -> None:
-    verdict = last_replica_standing(tmp_path).judge()
-    safe = msgspec.structs.replace(verdict, losses=[], anomalies=[], counts=Counts(sends=5, acked=5))
-    assert _styles(judged_run(as_record(tmp_path), safe))["lost, committed"] == "green"
-    unknown = msgspec.structs.replace(safe, counts=Counts(), properties=[])
-    assert _styles(judged_run(as_record(tmp_path), unknown))["lost, committed"] == "yellow"
-
-
-def test_without_sends_their_counts_are_unknown(tmp_path: Path) -> None:
-    verdict = last_replica_standing(tmp_path).judge()
-    run = judged_run(as_record(tmp_path), msgspec.structs.replace(verdict, counts=Counts(), properties=[]))
-    assert {shown for _, shown in run.sends} == {"?"}
-
-
-def test_an_inconclusive_run_without_a_loss_does_not_read_as_a_pass() -> None:
-    verdict = Verdict(run_id="r", outcome="inconclusive", why=["why"], counts=Counts(sends=30, acked=30))
-    said = headline(verdict, "4.3.1", sends=True)
-    assert said == "Inconclusive: no loss was seen among 30 acked records."
 
 
 # The story of a lost range says when it was sent, who held it, and which election lost it.
