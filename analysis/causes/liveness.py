@@ -120,8 +120,10 @@ class Liveness:
     def may_lack_event(self, state: PartitionState) -> bool:
         """Whether the event of the batch of this state's record, which stands behind that record, may be missing."""
         events = self.cluster.broker_events
-        if events is None or self._behind(state) is not None:
-            return events is None
+        if events is None:
+            return True
+        if self._behind(state) is not None:
+            return False
         is_last = not events or events[-1].metadata_offset < state.metadata_offset
         return not self.cluster.log_whole or (self.cluster.log_torn and is_last)
 

@@ -86,7 +86,7 @@ def findings_ruled_out(prediction: Prediction, *, facts: Mapping[str, int], kind
 
 
 def in_words(kind: str, count: int) -> str:
-    """Return how many anomalies of a kind were found; a kind of a newer Ebbtide is told by its name."""
+    """Return how many anomalies of a kind were found; a kind of a newer Ebbtide goes by its name."""
     return ANOMALIES[kind].count(count) if kind in ANOMALIES else f"{count:,} {kind}"
 
 

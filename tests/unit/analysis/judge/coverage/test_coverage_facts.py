@@ -14,7 +14,7 @@ OTHERS = {
     *("isr-below-min", "isr-empty", "elr-non-empty", "elr-of-two", "recovering", "faults-while-recovering"),
     *("brokers-fenced", "unclean-registrations"),
 }
-"""Facts that come about beside those that are told here."""
+"""Facts that come about beside those that a test of this file asserts."""
 
 
 def story(record: Path, **more: object) -> Story:
