@@ -8,7 +8,7 @@ from itertools import zip_longest
 import msgspec
 
 from analysis.report.picture.model import ElectionMark, RunPicture
-from analysis.report.summary import JudgedRun, summary_lines
+from analysis.report.summary import JudgedRun, lines_side_by_side
 from analysis.sentences.elections import ROAD_TEXT
 from analysis.sentences.words import count_lost, offset_s
 from ebbtide.record.outcomes import outcome_word
@@ -34,7 +34,7 @@ def rows_of(runs: Sequence[JudgedRun], *, without: Container[int] = ()) -> list[
 
     The runs at the places `without` are shown, and differ from none: they have nothing to compare.
     """
-    columns = [summary_lines(run) for run in runs]
+    columns = lines_side_by_side(runs)
     compared = [at for at in range(len(runs)) if at not in without]
     rows = []
     for at, (name, _) in enumerate(columns[0]):
@@ -42,7 +42,7 @@ def rows_of(runs: Sequence[JudgedRun], *, without: Container[int] = ()) -> list[
         known = [cells[at] for at in compared]
         meanings = {cell == "-" for cell in known} if name in _DIFFER_BY_PRESENCE else set(known)
         rows.append(ComparedRow(name=name, cells=cells, differs=name not in _SAME_IN_MEANING and len(meanings) > 1))
-    return sorted((row for row in rows if any(row.cells)), key=lambda row: not row.differs)
+    return sorted(rows, key=lambda row: not row.differs)
 
 
 def election_rows(pictures: Sequence[RunPicture | None], partition: str) -> list[ComparedRow]:

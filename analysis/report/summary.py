@@ -29,7 +29,7 @@ _GAP = "  "
 _CELL_WIDTH_MIN = 22
 _BETWEEN, _EDGES = 3, 2
 """Columns of a drawn table between two cells, and at its edges."""
-_HEAD, _RECORD, _OWN_RULES = "Kafka", "record", "your rules"
+_HEAD, _RECORD = "Kafka", "record"
 
 
 class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,12 +82,19 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
         ("without leader", leaderless_text(verdict)),
         ("without ack", outage_text(verdict, "no_ack")),
         ("protocol", run.protocol),
-        (_OWN_RULES, own_rules(verdict)),
+        ("your rules", own_rules(verdict)),
         ("took", words.duration(run.manifest.start_ns, run.manifest.end_ns)),
         ("longest phases", words.longest_phases(run.manifest)),
         ("outcome", outcome_word(verdict)),
         (_RECORD, run.record),
     ]
+
+
+def lines_side_by_side(runs: Sequence[JudgedRun]) -> list[list[tuple[str, str]]]:
+    """Return the lines of each run, without those that are empty in every run."""
+    columns = [summary_lines(run) for run in runs]
+    shown = {name for column in columns for name, cell in column if cell}
+    return [[line for line in column if line[0] in shown] for column in columns]
 
 
 def summary_tables(runs: Sequence[JudgedRun], width: int) -> list[Table]:
@@ -142,10 +149,8 @@ def _name_width(runs: Sequence[JudgedRun]) -> int:
 
 
 def _columns(runs: Sequence[JudgedRun]) -> list[list[tuple[str, str]]]:
-    """Return the lines of each run, below its release; those on the user's own rules only where a run has some."""
-    has_some = any(run.verdict.own_rules for run in runs)
-    columns = [[(_HEAD, run.target), *summary_lines(run)] for run in runs]
-    return [[line for line in column if has_some or line[0] != _OWN_RULES] for column in columns]
+    """Return the lines of each run, below its release."""
+    return [[(_HEAD, run.target), *lines] for run, lines in zip(runs, lines_side_by_side(runs), strict=True)]
 
 
 def _folded(

@@ -20,7 +20,7 @@ from ebbtide.record.verdict import (
     count_acked_by_brokers,
     counts_by_kind,
 )
-from ebbtide.releases.known_releases import shown_release
+from ebbtide.releases.known_releases import shown_path
 from ebbtide.rules.table import (
     ANOMALIES,
     CLAUSES,
@@ -61,9 +61,7 @@ def target(record: Record) -> str | None:
     if manifest.kafka is None:
         return None
     levels = {} if isinstance(record.scenario, Missing) else record.scenario.cluster.features
-    first, *later = manifest.release_path
-    shown = shown_release(first, is_assumed=manifest.kafka_assumed, levels=levels)
-    return " then ".join((shown, *later))
+    return shown_path(manifest.release_path, is_assumed=manifest.kafka_assumed, levels=levels)
 
 
 def releases(manifest: Manifest) -> str:

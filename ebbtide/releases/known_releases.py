@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from packaging.version import InvalidVersion, Version
@@ -209,6 +209,12 @@ def shown_release(kafka: str, *, is_assumed: bool = False, levels: Mapping[str, 
     if is_assumed:
         return f"{minor_of(kafka)}, patch not known, judged as {kafka}"
     return spell_release(kafka, levels or {})
+
+
+def shown_path(releases: Sequence[str], *, is_assumed: bool, levels: Mapping[str, int]) -> str:
+    """Return the releases that a cluster ran, one after the other, in words: `3.9.1 then 4.3.1`."""
+    first, *later = releases
+    return " then ".join((shown_release(first, is_assumed=is_assumed, levels=levels), *later))
 
 
 def minor_of(kafka: str) -> str:

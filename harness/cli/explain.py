@@ -12,6 +12,7 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.named_files import check_named_file
 from harness.cli import completing
 from harness.cli.command import Args, Command
+from harness.cli.mistakes import one_at_a_time
 from harness.cli.options import add_html_option, add_json_option
 from harness.cli.output import print_json
 
@@ -49,16 +50,11 @@ def run(args: Args) -> ExitCode:
     from analysis.explain.subject import nothing_to_explain
     from analysis.record.record import Record
     from ebbtide.record.folder import RecordFolder
-    from ebbtide.record.manifest import is_record, read_run
+    from ebbtide.record.manifest import read_run
     from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict
 
     if args.place is not None and Path(args.place).exists():
-        one = args.run if is_record(args.run) else args.place
-        raise UsageError(
-            "ebbtide explain takes one RUN at a time",
-            got=f"{args.run}, {args.place}",
-            next=f"ebbtide explain {shlex.quote(str(one))}    (one after the other)",
-        )
+        raise one_at_a_time("ebbtide explain", "RUN", [str(args.run), args.place])
     if args.html is not None:
         check_named_file(args.html, "page", "--html")
     folder = RecordFolder(args.run)

@@ -57,21 +57,25 @@ def surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
 
     A shell makes several words of a pattern, such as `runs/*`.
     """
-    from ebbtide.record.manifest import is_record
-
-    params, what, next_ = ctx.command.params, "unknown argument", f"{ctx.command_path} --help"
+    params = ctx.command.params
     kafka = next((param for param in params if param.name == "kafka"), None)
     allowed = None
     if kafka is not None and all(map(is_release, words)):
         allowed = "one release" if kafka.metavar == "RELEASE" else releases_together(ctx.params["kafka"], words)
     elif one := next((param for param in params if isinstance(param, click.Argument)), None):
-        typed = [str(ctx.params[str(one.name)]), *words]
-        chosen = next((word for word in typed if is_record(Path(word))), typed[0])
-        what = f"{ctx.command_path} takes one {one.metavar or one.name} at a time"
-        next_ = f"{ctx.command_path} {shlex.quote(chosen)}    (one after the other)"
+        return one_at_a_time(ctx.command_path, one.metavar or str(one.name), [str(ctx.params[str(one.name)]), *words])
     elif "scenarios" in ctx.params:
         allowed = "--scenarios NAMES    (names that `ebbtide scenarios` lists)"
-    return UsageError(what, got=" ".join(words), allowed=allowed, next=next_)
+    return UsageError("unknown argument", got=" ".join(words), allowed=allowed, next=f"{ctx.command_path} --help")
+
+
+def one_at_a_time(command: str, metavar: str, words: Sequence[str]) -> UsageError:
+    """Return the error of several words for a command that takes one; the first run record of them is typed next."""
+    from ebbtide.record.manifest import is_record
+
+    chosen = next((word for word in words if is_record(Path(word))), words[0])
+    next_ = f"{command} {shlex.quote(chosen)}    (one after the other)"
+    return UsageError(f"{command} takes one {metavar} at a time", got=" ".join(words[1:]), next=next_)
 
 
 def name_in_usage(param: click.Parameter | None) -> str:

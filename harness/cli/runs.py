@@ -167,16 +167,14 @@ def _size(folder: Path) -> int:
 
 def _print(rows: list[RecordRow]) -> None:
     from ebbtide.record.outcomes import word_of
-    from ebbtide.releases.known_releases import shown_release
+    from ebbtide.releases.known_releases import shown_path
 
     def cells(row: RecordRow) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
         outcome = word_of(row.outcome, row.prediction) if row.outcome else unjudged
         counts = [shown_count(row.acked), shown_count(row.lost)] if row.outcome is not None else ["-", "-"]
-        shown = [
-            shown_release(one, is_assumed=row.kafka_assumed, levels=row.features_asked) for one in row.releases[:1]
-        ]
-        kafka = " then ".join([*shown, *row.releases[1:]])
+        levels, path = row.features_asked, row.releases
+        kafka = shown_path(path, is_assumed=row.kafka_assumed, levels=levels) if path else None
         scenario = f"{row.scenario or '-'} (replay)" if row.replay_of else row.scenario
         names = [name or "-" for name in (kafka, row.status, scenario)]
         return [shlex.quote(row.record), outcome, *counts, _human_size(row.bytes), *names]
