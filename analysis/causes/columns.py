@@ -1,91 +1,145 @@
-"""Reads the columns of one partition: what was sent, read and served, and what the logs have in the end.
+"""Reads what was sent, read and served, and what the logs have in the end, of all partitions in one pass.
 
-A partition of many records is thinned out. What decides is kept: the lost records, what else stands at their offsets,
+A record of many rows is thinned out. What decides is kept: the lost records, what else stands at their offsets,
 and where each epoch begins and ends. Of the rest, each n-th record stays: it only sharpens by when others were there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.causes.evidence import NEVER, UNKNOWN, AckedSends, Flags, Ints, ReadRows, Watermarks, column
-from analysis.record.files import of_partition
+from analysis.record.files import RecordFiles
+from analysis.record.groups import parts_of
 from analysis.record.record import Record
+from analysis.record.row_batches import Rows
+from analysis.record.scans import Scan
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.rules.table import LOST, VANISHED
 from ebbtide.untrusted.parquet import read_rows
 
-_WHOLE_MAX = 500_000
-"""A partition with at most so many acked records is read whole; of a larger one, about as many records stay."""
+_WHOLE_MAX = 2_000_000
+"""Of a record with at most so many rows of clients and logs, all stay; of a larger one, about as many."""
 _ROW = ("value", "offset", "leader_epoch")
+_KEPT = {
+    "sends": AckedSends.__struct_fields__,
+    "polls": (*_ROW, "polled_ns", "consumer"),
+    "replicas": (*_ROW, "broker"),
+    "watermarks": ("broker", "leader_epoch", "high_watermark", "asked_ns", "at_ns"),
+}
+_PLACE = ("topic", "partition")
+
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+
+class RowsOfPartitions(Scan[Mapping[tuple[str, Place], Mapping[str, Ints]]]):
+    """The columns of each table and partition."""
+
+    columns: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "sends": (*_PLACE, "status", *_KEPT["sends"]),
+        "polls": (*_PLACE, *_KEPT["polls"]),
+        "replicas": (*_PLACE, *_KEPT["replicas"]),
+        "watermarks": (*_PLACE, "source", *_KEPT["watermarks"]),
+    }
+
+    def __init__(self, record: RecordFiles) -> None:
+        super().__init__(record)
+        self._each = -(-sum(record.row_counts[table] for table in ("sends", "polls", "replicas")) // _WHOLE_MAX)
+        self._lost = listed(record) if self._each > 1 else {}
+        # Several threads read a table; its rows stay in the order of its files.
+        self._parts: dict[tuple[str, Place], list[tuple[tuple[str, int], dict[str, Ints]]]] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Take what decides of some rows, and each n-th of the others."""
+        names, counts = _KEPT[rows.table], _counts(rows)
+        found = {name: _ints(rows.column(name)) for name in names}
+        for (topic, partition), here in rows.parts("partition"):
+            part = {name: values[here[counts[here]]] for name, values in found.items()}
+            if self._each > 1 and "value" in part:
+                keep = self._keeps(part, names[-1], *self._lost.get((topic, partition), (column(), column())))
+                part = {name: values[keep] for name, values in part.items()}
+            where = (str(rows.group.file.source), rows.group.number)
+            self._parts.setdefault((rows.table, (topic, partition)), []).append((where, part))
+
+    def _keeps(self, part: Mapping[str, Ints], reader: str, lost_values: Ints, lost_offsets: Ints) -> Flags:
+        """Return which rows decide. Of what somebody read, these are also the ends of each epoch and reader."""
+        value, offset = part["value"], part["offset"]
+        keep: Flags = (value % self._each == 0) | np.isin(value, lost_values) | np.isin(offset, lost_offsets)
+        if "leader_epoch" in part:
+            for _, mine in parts_of([part["leader_epoch"], part[reader]]):
+                keep[[mine[offset[mine].argmin()], mine[offset[mine].argmax()]]] = True
+        return keep
+
+    def result(self) -> Mapping[tuple[str, Place], Mapping[str, Ints]]:
+        """Return the columns that stay."""
+        found = {}
+        while self._parts:
+            key, parts = self._parts.popitem()
+            in_order = [part for _, part in sorted(parts, key=lambda one: one[0])]
+            found[key] = {name: np.concatenate([part[name] for part in in_order]) for name in _KEPT[key[0]]}
+        return found
+
+
+def listed(record: RecordFiles) -> Mapping[Place, tuple[Ints, Ints]]:
+    """Return the values and the offsets of the records that the reconciliation lists as missing, by partition."""
+    files, where = record.folder.files(ANOMALIES_DIR), pc.field("kind").isin([LOST, VANISHED])
+    names = ["topic", "partition", "value", "offset"]
+    table = read_rows(files, ANOMALIES_DIR, schema=ANOMALY_SCHEMA, columns=names, where=where)
+    found = {}
+    for topic, partition in set(zip(table["topic"].to_pylist(), table["partition"].to_pylist(), strict=True)):
+        mine = table.filter((pc.field("topic") == topic) & (pc.field("partition") == partition))
+        value, offset = (np.unique(_ints(mine[name].combine_chunks())) for name in ("value", "offset"))
+        found[topic, partition] = value, offset
+    return found
 
 
 class PartitionTables:
     """The tables of a partition."""
 
     def __init__(self, record: Record, topic: str, partition: int) -> None:
-        self._record = record
-        self._mine = of_partition(topic, partition)
-        self._acked = self._mine & (pc.field("status") == "acked") & pc.field("offset").is_valid()
-        count = sum(batch.num_rows for batch in record.batches("sends", ["value"], self._acked))
-        self._each = -(-count // _WHOLE_MAX)
-        self._lost = self._listed() if self._each > 1 else (column(), column())
-
-    def _listed(self) -> tuple[Ints, Ints]:
-        """Return the values and the offsets of the records that the reconciliation lists as missing."""
-        files, where = self._record.folder.files(ANOMALIES_DIR), self._mine & pc.field("kind").isin([LOST, VANISHED])
-        table = read_rows(files, ANOMALIES_DIR, schema=ANOMALY_SCHEMA, columns=["value", "offset"], where=where)
-        value, offset = (np.unique(_ints(table[name].combine_chunks())) for name in ("value", "offset"))
-        return value, offset
+        self._rows, self._place = record.seen(RowsOfPartitions), (topic, partition)
+        self._reader = record.manifest.final_consumer
 
     def sends(self) -> AckedSends:
         """Return the acked records."""
-        found = self._columns("sends", AckedSends.__struct_fields__, self._acked)
-        done = found.pop("done_ns")
-        return AckedSends(done_ns=np.where(done == UNKNOWN, NEVER, done), **found)
+        found = self._columns("sends")
+        done = found["done_ns"]
+        return AckedSends(**{**found, "done_ns": np.where(done == UNKNOWN, NEVER, done)})
 
     def polls(self) -> tuple[ReadRows, ReadRows]:
         """Return what ordinary consumers read, and what the final read got."""
-        found, reader = self._columns("polls", (*_ROW, "polled_ns", "consumer")), self._record.manifest.final_consumer
-        is_final = found["consumer"] == (UNKNOWN if reader is None else reader)
+        found = self._columns("polls")
+        is_final = found["consumer"] == (UNKNOWN if self._reader is None else self._reader)
         return _rows(found, ~is_final), _rows(found, is_final)
 
     def replicas(self) -> dict[int, ReadRows]:
         """Return the log of each broker at the end."""
-        found = self._columns("replicas", (*_ROW, "broker"))
+        found = self._columns("replicas")
         return {one: _rows(found, found["broker"] == one) for one in np.unique(found["broker"]).tolist()}
 
     def watermarks(self) -> Watermarks:
         """Return the HWs that leaders served, with their leader epochs."""
-        where = self._mine & (pc.field("source") == "list_offsets") & pc.field("leader_epoch").is_valid()
-        found = self._columns("watermarks", ("broker", "leader_epoch", "high_watermark", "asked_ns", "at_ns"), where)
+        found = dict(self._columns("watermarks"))
         return Watermarks(epoch=found.pop("leader_epoch"), **found)
 
-    def _columns(self, table: str, names: tuple[str, ...], where: pc.Expression | None = None) -> dict[str, Ints]:
-        parts: dict[str, list[Ints]] = {name: [column()] for name in names}
-        where = self._mine if where is None else where
-        for batch in self._record.batches(table, list(names), where) if self._record.has(table) else ():
-            part = {name: _ints(batch[name]) for name in names}
-            keep = self._keeps(part, names[-1]) if self._each > 1 and "value" in part else slice(None)
-            for name in names:
-                parts[name].append(part[name][keep])
-        return {name: np.concatenate(found) for name, found in parts.items()}
+    def _columns(self, table: str) -> Mapping[str, Ints]:
+        return self._rows.get((table, self._place)) or {name: column() for name in _KEPT[table]}
 
-    def _keeps(self, part: Mapping[str, Ints], reader: str) -> Flags:
-        """Return which rows decide. Of what somebody read, these are also the ends of each epoch and reader."""
-        value, offset = part["value"], part["offset"]
-        keep: Flags = (value % self._each == 0) | np.isin(value, self._lost[0]) | np.isin(offset, self._lost[1])
-        if "leader_epoch" in part and len(value):
-            groups = part["leader_epoch"] * (int(part[reader].max()) + 1) + part[reader]
-            for group in np.unique(groups).tolist():
-                mine = np.flatnonzero(groups == group)
-                keep[[mine[offset[mine].argmin()], mine[offset[mine].argmax()]]] = True
-        return keep
+
+def _counts(rows: Rows) -> Flags:
+    """Return which rows say anything: acks with an offset, and HWs that a leader served under an epoch."""
+    if rows.table == "sends":
+        return rows.where_word("status", "acked") & rows.known("offset")
+    if rows.table == "watermarks":
+        return rows.where_word("source", "list_offsets") & rows.known("leader_epoch")
+    return np.ones(rows.count, np.bool_)
 
 
 def _rows(found: Mapping[str, Ints], mine: Flags) -> ReadRows:

@@ -10,7 +10,7 @@ First it reads only the columns that decide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -139,25 +139,43 @@ def _values_in(group: RowGroup, offsets: OffsetBlocks) -> Ints:
     return np.concatenate(found)
 
 
+class _Decided(NamedTuple):
+    """Which rows of a batch count and which are needed, and the columns that decided it, of the needed ones."""
+
+    counts: Bools
+    needed: Bools
+    columns: Mapping[str, pa.Array]
+
+
 def _choose(chosen: Chosen | None, write: Write, group: RowGroup) -> None:
-    """Write the rows of a row group that count; None: all do."""
-    masks = None
+    """Write the rows of a row group that count; None: all do. No column is read twice."""
+    names: Collection[str] = TABLES[group.table].names
+    decided = None
     if chosen is not None:
         in_blocks = chosen.offsets.may_hold(group)
         if group.table != "polls" and not in_blocks and not chosen.values:
             return
-        masks = [_counts(rows, chosen, in_blocks=in_blocks) for rows in batches(group, _DECIDING[group.table])]
-        if not any(needed.any() for _, needed in masks):
+        deciding = _DECIDING[group.table]
+        decided = [_decide(rows, chosen, in_blocks=in_blocks) for rows in batches(group, deciding)]
+        if not any(one.needed.any() for one in decided):
             return
-    for at, rows in enumerate(batches(group)):
-        counts, needed = masks[at] if masks is not None else (np.ones(rows.count, np.bool_),) * 2
+        names = [name for name in names if name not in deciding]
+    for at, rows in enumerate(batches(group, names)):
+        every = np.ones(rows.count, np.bool_)
+        counts, needed, columns = decided[at] if decided is not None else _Decided(every, every, {})
         if needed.any():
-            columns = {name: rows.column(name) for name in TABLES[group.table].names}
-            columns["run"] = pa.array(np.full(rows.count, group.run, np.int32))
+            there = pa.array(needed)
+            columns = {**columns, **{name: rows.column(name).filter(there) for name in names}}
+            columns["run"] = pa.array(np.full(int(needed.sum()), group.run, np.int32))
             if group.table == "polls":
-                columns |= {"final": pa.array(rows.is_final()), "counts": pa.array(counts)}
-            table = pa.table(columns, schema=schema_of(group.table))
-            write(group.table, table if needed.all() else table.filter(pa.array(needed)))
+                columns |= {"final": pa.array(rows.is_final()[needed]), "counts": pa.array(counts[needed])}
+            write(group.table, pa.table(columns, schema=schema_of(group.table)))
+
+
+def _decide(rows: Rows, chosen: Chosen, *, in_blocks: bool) -> _Decided:
+    counts, needed = _counts(rows, chosen, in_blocks=in_blocks)
+    there = pa.array(needed)
+    return _Decided(counts, needed, {name: rows.column(name).filter(there) for name in _DECIDING[rows.table]})
 
 
 def _counts(rows: Rows, chosen: Chosen, *, in_blocks: bool) -> tuple[Bools, Bools]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from real_records import KNOWN_TRUTHS, unpack_record
+from records import as_record
 
 from analysis.causes.columns import PartitionTables
 from analysis.causes.evidence import Ints
@@ -40,17 +41,17 @@ def test_a_partition_of_which_only_a_part_is_read_has_the_same_causes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = causes_in(name, tmp_path / "whole")
-    monkeypatch.setattr("analysis.causes.columns._WHOLE_MAX", 15)
-    monkeypatch.setattr(PartitionTables, "_listed", _listed)
+    of_all = as_record(tmp_path / "whole" / name)
+    lost = {place: _lost(PartitionTables(of_all, *place)) for place in of_all.timeline.partitions}
+    monkeypatch.setattr("analysis.causes.columns._WHOLE_MAX", 90)
+    monkeypatch.setattr("analysis.causes.columns.listed", lambda _: lost)
     assert causes_in(name, tmp_path / "thinned") == whole
 
 
-def _listed(tables: PartitionTables) -> tuple[Ints, Ints]:
+def _lost(tables: PartitionTables) -> tuple[Ints, Ints]:
     """Return the lost records, as the reconciliation lists them in anomalies/."""
-    of_all = PartitionTables.__new__(PartitionTables)
-    vars(of_all).update(vars(tables), _each=1)
-    sends = of_all.sends()
-    _, final = of_all.polls()
+    sends = tables.sends()
+    _, final = tables.polls()
     lost = ~np.isin(sends.value, final.value)
     return np.unique(sends.value[lost]), np.unique(sends.offset[lost])
 
