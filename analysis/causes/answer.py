@@ -37,6 +37,11 @@ class LossHistory(msgspec.Struct, frozen=True):
         """The guilty election; None: the metadata log lacks it, or it may be an earlier one."""
         return self.guilt.election if self.guilt.is_first else None
 
+    @property
+    def causes(self) -> frozenset[Cause]:
+        """The causes that allow it, as far as they are known; `unexplained`: nothing does."""
+        return self.permits.causes if self.permits else frozenset[Cause]({"unexplained"})
+
 
 class CauseAnswer(msgspec.Struct, frozen=True):
     """The cause of a loss, and the election that is guilty of it.
@@ -44,7 +49,7 @@ class CauseAnswer(msgspec.Struct, frozen=True):
     - `cause` None: the evidence does not decide; `why` says what would.
     - `guilty`: the index of the guilty election; None: the histories name several, or none.
     - `may_be_kept`: in some history every leader had the record.
-    - `histories`: those that fit; forbidden ones only where no other fits.
+    - `histories`: those that fit; forbidden ones only where no other fits, or where the election was forbidden, too.
     """
 
     cause: Cause | None
@@ -70,25 +75,38 @@ def answer(partition: EvidentPartition, asked: Question) -> CauseAnswer:
     found, may_be_kept = set[LossHistory](), False
     if not asked.is_epoch_known and partition.elections.hides_one_before(asked.done_ns + partition.liveness.slack):
         is_committed = asked.is_committed if asked.committed is None else asked.committed
-        found.update(_with_permits(partition, asked, LossHistory(HIDDEN, HIDDEN, Guilt(), is_committed)))
+        found.add(LossHistory(HIDDEN, HIDDEN, Guilt(), is_committed))
     try:
         for writer in asked.writers:
             for end in Walk(partition, asked, writer).histories():
                 may_be_kept |= end.guilt is None
                 if end.guilt is not None:
-                    one = LossHistory(writer, end.holder, end.guilt, end.is_committed)
-                    found.update(_with_permits(partition, asked, one))
+                    found.add(LossHistory(writer, end.holder, end.guilt, end.is_committed))
     except TooManyHistories:
         return CauseAnswer(None, None, f"more than {HISTORIES_MAX} histories fit the evidence")
-    fitting = _agreed(partition, asked, [one for one in found if one.permits] or found)
+    blamed = {one.guilt.election for one in found}
+    found = {after for one in found for after in _with_permits(partition, asked, one, blamed)}
+    fitting = _agreed(partition, asked, [one for one in found if _is_likely(partition, one)] or found)
     return msgspec.structs.replace(_answer(partition, asked, fitting), may_be_kept=may_be_kept, histories=fitting)
 
 
-def _with_permits(partition: EvidentPartition, asked: Question, one: LossHistory) -> Iterator[LossHistory]:
+def _is_likely(partition: EvidentPartition, one: LossHistory) -> bool:
+    """Whether a history is looked at beside others: what the protocol forbids is not, unless it happened for certain.
+
+    An unclean election that was not allowed breaks the protocol whatever its winner had.
+    """
+    at = one.guilt.election
+    is_certain = at is not None and partition.leaders.kind[at] == "unclean" and not one.guilt.reasons & CONTRADICTED
+    return bool(one.permits) or is_certain
+
+
+def _with_permits(
+    partition: EvidentPartition, asked: Question, one: LossHistory, blamed: Collection[int | None]
+) -> Iterator[LossHistory]:
     """Yield a history with what allows it.
 
     Where nothing allows that the winner of a clean election lacks the record, an earlier election by name may: it put
-    the broker into the ISR.
+    the broker into the ISR. It counts also where other histories blame it: then they agree.
     """
     guilt = one.guilt
 
@@ -96,15 +114,15 @@ def _with_permits(partition: EvidentPartition, asked: Question, one: LossHistory
         permitted = _ask_table(partition, asked, [guilt], is_committed=one.is_committed)
         return msgspec.structs.replace(one, guilt=guilt, permits=permitted)
 
-    if guilt.by_name is not None:
-        reasons = [reason for reason in STATES if reason & guilt.reasons]
-        excused = sum(one for one in reasons if asking(guilt._replace(reasons=one)).permits.may_excuse)
-        by_name = asking(guilt._replace(election=guilt.by_name, is_first=True, reasons=guilt.reasons & ~excused))
-        if by_name.permits:
-            yield by_name
-            guilt = guilt._replace(reasons=excused)
-    if guilt.reasons or guilt.election is None:
-        yield asking(guilt)
+    if guilt.by_name is not None and one.is_committed:
+        earlier = asking(guilt._replace(election=guilt.by_name, is_first=True))
+        each = [asking(guilt._replace(reasons=reason)) for reason in STATES if reason & guilt.reasons]
+        is_excused = [later.permits.may_excuse for later in each]
+        if earlier.permits and (guilt.by_name in blamed or not all(is_excused)):
+            yield earlier
+            if earlier.permits.may_excuse or not any(is_excused):
+                return
+    yield asking(guilt)
 
 
 def _agreed(
@@ -166,9 +184,9 @@ def _at_least(count_min: int, count_max: int, bound_min: int | None, bound_max: 
 def _answer(partition: EvidentPartition, asked: Question, fitting: Sequence[LossHistory]) -> CauseAnswer:
     elections = {one.guilty for one in fitting}
     guilty = next(iter(elections)) if len(elections) == 1 else None
-    causes = {cause for one in fitting for cause in one.permits.causes}
+    causes = {cause for one in fitting for cause in one.causes}
     needs = sorted({need for one in fitting for need in one.permits.needs})
-    if not causes and not needs:
+    if not any(one.permits for one in fitting):
         return _without_permission(partition, asked, guilty, fitting)
     if len(causes) == 1 and not needs:
         return CauseAnswer(min(causes), guilty, "")

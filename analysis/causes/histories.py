@@ -233,9 +233,13 @@ class Walk:
         lost_early = one.lost_early if moment.is_last else one.lost_early | {moment.which}
         yield self._changed(one, [disk.broker], lose)._replace(lost_early=lost_early)
 
+    def _down(self, one: History) -> set[int]:
+        """Return the brokers that lost their disk early: they are down as long as that may have come later, too."""
+        return {self._partition.evidence.disks[which].broker for which in one.lost_early}
+
     def _is_first_log(self, one: History) -> bool:
         """Whether no log can have another record at the offset: the first leader wrote it, and all since had it."""
-        is_first = self._writer == self._elections.all[0] and not self._asked.may_be_older
+        is_first = self._elections.leadership[self._writer] == self._elections.all[0] and not self._asked.may_be_older
         return is_first and not one.was_missing and not self._elections.has_gaps
 
     def _after_loss(self, found: int, disk: DiskLoss) -> int:
@@ -278,10 +282,11 @@ class Walk:
     def _elect(self, one: History, at: int) -> Iterator[History]:
         """Yield the histories in which the winner did not lead, led with the record, or led without it."""
         asked, elections, winner = self._asked, self._elections, self._states[at].leader
+        is_down = winner in self._down(one)
         led, first, found = self._leaders.led[at], elections.leadership[at], one.sets[self._place[winner]]
         if not led:
             yield one._replace(leader=None)
-        if led is False:
+        if led is False or is_down:
             return
         had = self._partition.epochs.had(at, asked.value, asked.offset, self._writer)
         if had is not False and found & HAS_IT:
@@ -295,7 +300,7 @@ class Walk:
             found = before.sets[self._place[winner]]
             if found & ~HAS_IT or had is False:
                 after = self._changed(before, [winner], lambda found: found & ~HAS_IT or NEVER_HAD_IT)
-                guilt = before.guilt or self._guilt(before, at, lacking(found))
+                guilt = before.guilt or self._guilt(after, at, lacking(found))
                 yield after._replace(guilt=guilt, leader=at, was_missing=True)
 
     def _lead_with_it(self, one: History, at: int, winner: int) -> History:
@@ -363,7 +368,7 @@ class Walk:
         # A leader that died serves no more fetches before it registers again.
         died_ns = self._liveness.died_by(state.leader, state)
         until_ns = min(self._elections.time(at + 1) + self._slack, died_ns)
-        followers = brokers.intersection(state.replicas)
+        followers = brokers.intersection(state.replicas) - self._down(one)
         fetching = [broker for broker in followers if self._may_fetch(broker, state.leader, since_ns, until_ns)]
         return self._follow_leader(one, fetching)
 

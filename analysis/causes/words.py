@@ -32,7 +32,7 @@ _FORBIDDEN = "the protocol does not allow that"
 def sentence(partition: EvidentPartition, found: CauseAnswer) -> str:
     """Return what a verdict says of an answer."""
     if found.cause is None:
-        roads = sorted({_road(partition, one) for one in found.histories if one.permits.causes})
+        roads = sorted({_road(partition, one) for one in found.histories if one.causes})
         return f"{found.why} (possible: {'; or '.join(roads)})" if roads else found.why
     if not found.histories:
         return found.why or _WHY[found.cause]
