@@ -27,6 +27,7 @@ from live.commands import ebbtide
 from live.foreign_cluster import ForeignCluster, foreign_cluster
 from live.single_node import free_ports
 from made_cluster import API_VERSIONS, MadeCluster, served_cluster
+from quick import quick_first
 
 from cluster.jars.releases import jars_of
 from cluster.kafka_api.connection import BrokerConnection, WireError
@@ -254,7 +255,7 @@ def left_topics(cluster: ForeignCluster, runs: Path) -> list[str]:
         return [name for name in admin.list_topics() if name in made]
 
 
-@pytest.mark.parametrize("right", ["Read", "ClusterAction"])
+@pytest.mark.parametrize("right", quick_first(["ClusterAction", "Read"]))
 def test_a_right_that_a_watch_lacks_is_named_and_no_topic_is_left(
     secure: ForeignCluster, tmp_path: Path, right: str
 ) -> None:
@@ -279,6 +280,7 @@ def test_without_the_right_to_delete_the_topic_that_stays_is_named(secure: Forei
     assert left_topics(secure, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_without_describe_on_the_cluster_the_controllers_ids_stay_unknown(
     secure: ForeignCluster, tmp_path: Path
 ) -> None:
@@ -288,7 +290,9 @@ def test_without_describe_on_the_cluster_the_controllers_ids_stay_unknown(
     assert left_topics(secure, tmp_path) == []
 
 
-@pytest.mark.parametrize("is_broker", [False, True], ids=["silent", "a broker"])
+@pytest.mark.parametrize(
+    "is_broker", [pytest.param(False, id="silent"), pytest.param(True, id="a broker", marks=pytest.mark.slow)]
+)
 def test_a_controller_that_cannot_be_reached(secure: ForeignCluster, tmp_path: Path, is_broker: bool) -> None:
     config = str(secure.client_properties("node"))
     with contextlib.nullcontext(secure.address(1)) if is_broker else silent_port() as address:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import pyarrow.parquet as pq
 import pytest
+from live.clocks_back import check_clocks_went_back
 from live.in_process import run_and_judge
 
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
-from faults.clock import TOLERANCE_MS
 from harness.runner.launch import LaunchOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.live, pytest.mark.spark]
-
-HOUR_MS = 3_600_000
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.spark]
 
 SCENARIO = """
 name = "clocks-back"
@@ -79,8 +74,8 @@ exercised = ["clocks-set", "kills"]
     ("runtime", "kafka"),
     [
         ("local", "4.3.1"),
-        pytest.param("local", "3.9.1", marks=pytest.mark.slow),
-        pytest.param("docker", "4.3.1", marks=[pytest.mark.docker, pytest.mark.slow]),
+        ("local", "3.9.1"),
+        pytest.param("docker", "4.3.1", marks=pytest.mark.docker),
     ],
 )
 def test_clocks_that_go_back_change_kafkas_times_and_not_those_of_the_run(
@@ -92,18 +87,5 @@ def test_clocks_that_go_back_change_kafkas_times_and_not_those_of_the_run(
     [(record, verdict)] = run_and_judge(file, kafka, options=options, spark=spark)
     assert verdict.outcome == "as-predicted", verdict.why
     back, *_, right = read_steps(RecordFolder(record)) or ()
-    for node in ("1", "100"):
-        proof = back.proof["nodes"][node]
-        assert (proof["before_ms"], proof["after_ms"]) == pytest.approx((0, -HOUR_MS), abs=TOLERANCE_MS)
-        assert right.proof["nodes"][node]["after_ms"] == pytest.approx(0, abs=TOLERANCE_MS)
-
-    manifest = read_manifest(RecordFolder(record))
-    for table in ("partitions", "brokers"):
-        rows = pq.read_table(record / f"{table}.parquet").sort_by("metadata_offset")
-        times = rows.column("at_ns").to_pylist()
-        assert times == sorted(times)
-        assert manifest.start_ns < min(times) <= max(times) < (manifest.end_ns or 0)
-    written = pq.read_table(record / "replicas" / "broker-1.parquet").sort_by("offset").column("timestamp_ms")
-    jumps = [later - earlier for earlier, later in pairwise(written.to_pylist()) if abs(later - earlier) > HOUR_MS / 2]
-    assert len(jumps) == 2
-    assert jumps == pytest.approx([-HOUR_MS, HOUR_MS], abs=60_000)
+    assert back.proof["nodes"].keys() == {"1", "100"}
+    check_clocks_went_back(record, back, right, broker=1)

@@ -6,15 +6,20 @@ import contextlib
 import os
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 from host_state import HostState
+from live import in_process
 from live.commands import WatchedCommand, records_in
 
+from ebbtide.errors import ExitCode
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
-from ebbtide.record.verdict import read_verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -47,18 +52,19 @@ def _is_named(process: psutil.Process, word: str) -> bool:
     ids=["a producer by SIGTERM", "a broker by SIGSTOP"],
 )
 def test_a_disturbed_run_ends_early_and_says_who_was_hit(
-    word: str, number: signal.Signals, says: str, tmp_path: Path
+    word: str, number: signal.Signals, says: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     before = HostState.now()
-    run = WatchedCommand(tmp_path / "out", "run", SCENARIO, "--kafka", "4.3.1", "--runs", tmp_path / "runs")
+    options = ("--kafka", "4.3.1", "--no-judge", "--runs", tmp_path / "runs")
+    run = WatchedCommand(tmp_path / "out", "run", SCENARIO, *options)
     hit = lambda: os.kill(_pid_of(word, run.process.pid), number)  # noqa: E731
-    assert run.once_it_says("start clients:", hit) == 2, run.text()
+    assert run.once_it_says("start clients:", hit) == ExitCode.INCONCLUSIVE, run.text()
     (record,) = records_in(tmp_path / "runs")
-    manifest, verdict = read_manifest(RecordFolder(record)), read_verdict(RecordFolder(record))
+    assert HostState.now().left_since(before, record.name, str(tmp_path)) == []
+    manifest = read_manifest(RecordFolder(record))
     assert manifest.failure is not None
     assert says in manifest.failure
-    assert verdict is not None
+    [(_, verdict)] = in_process.judge([record], spark)
     assert verdict.outcome == "inconclusive"
     assert f"the run did not complete: {manifest.failure_clause}" in verdict.why
     assert manifest.timings_s["steps"] < 110, "the trigger comes after 120 s"
-    assert HostState.now().left_since(before, record.name, str(tmp_path)) == []

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
+from live.torn_log import check_torn_log_is_cut
 from rich.console import Console
 
 from ebbtide.record.folder import RecordFolder
@@ -28,11 +29,15 @@ def log_stream() -> io.StringIO:
 
 
 @pytest.fixture(scope="module")
-def steps(tmp_path_factory: pytest.TempPathFactory, log_stream: io.StringIO) -> list[StepEntry]:
+def record(tmp_path_factory: pytest.TempPathFactory, log_stream: io.StringIO) -> Path:
     request = RunRequest(
         scenario=load(SCENARIO), kafka="4.3.1", seed=1, runs=tmp_path_factory.mktemp("every-step") / "runs"
     )
-    record = run_scenario(request, PlainDisplay(Console(file=log_stream, width=200)))
+    return run_scenario(request, PlainDisplay(Console(file=log_stream, width=200)))
+
+
+@pytest.fixture(scope="module")
+def steps(record: Path) -> list[StepEntry]:
     return read_steps(RecordFolder(record)) or []
 
 
@@ -71,6 +76,11 @@ def test_a_spoilt_volume_says_what_it_lost_once_it_was_mended(steps: list[StepEn
         assert step.proof["lost_bytes"] > 0
     (full,) = of_kind(steps, "fill-disk")
     assert "lost_bytes" not in full.proof
+
+
+def test_a_broker_cuts_its_torn_log_where_it_is_whole(record: Path, steps: list[StepEntry]) -> None:
+    (torn,) = of_kind(steps, "torn-write")
+    check_torn_log_is_cut(record, torn)
 
 
 def test_a_flap_is_as_many_cuts_and_heals(steps: list[StepEntry]) -> None:

@@ -13,12 +13,10 @@ from harness.runner.launch import LaunchOptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.live, pytest.mark.spark]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.spark]
 
 
-@pytest.mark.parametrize(
-    "kafka", [*(pytest.param(kafka, marks=pytest.mark.slow) for kafka in ("3.4.1", "3.9.1")), "4.3.1"]
-)
+@pytest.mark.parametrize("kafka", ["3.4.1", "3.9.1", "4.3.1"])
 def test_nothing_is_found_where_nothing_was_broken(kafka: str, spark: SparkSession, tmp_path: Path) -> None:
     options = LaunchOptions(runs=tmp_path / "runs", runtime="local")
     [(_, verdict)] = run_and_judge("healthy", kafka, options=options, spark=spark)

@@ -48,6 +48,7 @@ def _helpers() -> list[str]:
         client.close()
 
 
+@pytest.mark.slow
 def test_the_doctor_tries_everything_with_the_powers_of_the_helper(member: OrdinaryUser) -> None:
     done = member.run("doctor")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -76,17 +77,19 @@ def test_the_demo_comes_to_the_same_verdicts_and_belongs_to_the_user(member: Ord
 
 
 @pytest.mark.parametrize(
-    ("number", "status"),
+    ("number", "status", "options"),
     [
-        pytest.param(signal.SIGKILL, -9, id="kill"),
-        pytest.param(signal.SIGINT, 3, id="Ctrl-C", marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, -9, ("--no-judge",), id="kill"),
+        # Spark starts beside the run.
+        pytest.param(signal.SIGKILL, -9, (), id="kill beside Spark", marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, 3, ("--no-judge",), id="Ctrl-C", marks=pytest.mark.slow),
     ],
 )
 def test_a_run_whose_user_process_ends_undoes_everything_itself(
-    number: signal.Signals, status: int, member: OrdinaryUser
+    number: signal.Signals, status: int, options: tuple[str, ...], member: OrdinaryUser
 ) -> None:
     before, seen = HostState.now(), set(records_in(member.home / "runs"))
-    run = member.watch(*RUN, "3.9.1", *(() if number == signal.SIGKILL else ("--no-judge",)))
+    run = member.watch(*RUN, "3.9.1", *options)
     assert run.signal_once_it_says("power-loss broker", number) == status
     wait_until(lambda: _helpers() == [], awaited="the helper container to end", timeout_s=60)
     (record,) = set(records_in(member.home / "runs")) - seen

@@ -64,6 +64,7 @@ def test_a_built_image_is_small_and_found_and_nothing_else_is_left(client: Docke
     assert _left_by_builds(client) == []
 
 
+@pytest.mark.slow
 def test_a_second_build_is_the_same_image(client: DockerClient, image: str) -> None:
     before = client.images.get(image).id
     assert build_image(client, KAFKA, lambda text: None).id == before
@@ -92,6 +93,7 @@ def test_a_container_starts_a_node_from_its_environment_with_the_class_archive(
         container.remove(force=True, v=True)
 
 
+@pytest.mark.slow
 def test_an_interrupted_build_leaves_nothing(client: DockerClient, tmp_path: Path) -> None:
     # A release of a number that nobody has: an image of a real one may be in use.
     shutil.copytree(jars_of(KAFKA)[0].parents[1], tmp_path / "kafka" / "9.9.8", copy_function=os.link)

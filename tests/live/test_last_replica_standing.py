@@ -124,6 +124,7 @@ def test_every_fault_of_the_demo_carries_its_proof(demo: Demo, kafka: str) -> No
     assert power_loss["lost_bytes"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_record_copied_elsewhere_gets_the_same_verdict(demo: Demo, spark: SparkSession, tmp_path: Path) -> None:
     HOST.lend()
@@ -134,6 +135,7 @@ def test_a_record_copied_elsewhere_gets_the_same_verdict(demo: Demo, spark: Spar
     assert verdict_of(copy) == verdict_of(demo.records["3.9.1"])
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_prediction_turned_round_is_contradicted_by_the_evidence(
     demo: Demo, spark: SparkSession, tmp_path: Path
@@ -214,6 +216,7 @@ def test_a_run_goes_on_when_the_reader_of_its_output_is_gone(unread_run: UnreadR
     assert verdict_of(unread_run.record).outcome == "as-predicted"
 
 
+@pytest.mark.slow
 def test_the_truncate_method_loses_the_same_and_says_that_it_was_used(unread_run: UnreadRun) -> None:
     assert read_manifest(RecordFolder(unread_run.record)).power_loss_method == "truncate"
     verdict = verdict_of(unread_run.record)

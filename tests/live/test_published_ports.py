@@ -41,7 +41,7 @@ def name() -> str:
     return f"published-{os.getpid()}"
 
 
-@pytest.fixture(params=["local", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(params=["local", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])])
 def first_port(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[int]:
     """The first of the published ports of a cluster on each runtime."""
     before, port = HostState.now(), three_free_ports()

@@ -15,6 +15,7 @@ import runner_contract
 from host_state import HostState, left_after
 from host_turn import HOST, PLACE, by_turns
 from live.foreign_venv import ROOT, make_venv
+from quick import quick_first
 
 from cluster.jars.releases import ensure
 from ebbtide.pytest_plugin import runner as plugin_runner
@@ -227,8 +228,9 @@ def _inconclusive(case: Case, output: str) -> None:
     assert (case.properties["ebbtide_acked"], case.properties["ebbtide_lost"]) == ("0", "0")
 
 
+@pytest.mark.parametrize("replays", quick_first([False, True]))
 def test_the_real_runner_keeps_the_contract_that_the_stand_in_keeps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, replays: bool
 ) -> None:
     ensure([runner_contract.KAFKA])
     monkeypatch.setattr(plugin_runner, "_run_to_end", by_turns(HOST, plugin_runner._run_to_end))
@@ -239,7 +241,9 @@ def test_the_real_runner_keeps_the_contract_that_the_stand_in_keeps(
     runner_contract.an_unknown_scenario_is_a_mistake(runner, settings)
     runner_contract.an_unknown_release_is_a_mistake(runner)
     try:
-        runner_contract.a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner, settings)
+        record = runner_contract.a_chaos_run_is_judged_with_its_steps(runner, settings)
+        if replays:
+            runner_contract.a_chaos_run_can_be_replayed(runner, settings, record)
     finally:
         runner.end_session()
     assert left_after(before, str(tmp_path), *(record.name for record in settings.runs.iterdir())) == []

@@ -11,7 +11,7 @@ from live.commands import WatchedCommand, records_in
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 SCENARIO = Path(__file__).with_name("disturbed.toml")
 _FILES = ("manifest.json", "steps.jsonl", "SHA256SUMS", "journal/producer-1.journal", "raw/controller-101/x")

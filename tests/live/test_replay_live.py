@@ -24,22 +24,24 @@ pytestmark = [pytest.mark.live, pytest.mark.spark]
 LOST = Path(__file__).resolve().parents[1] / "data" / "runs" / "last-replica-standing-3.9.1"
 
 
-def test_a_recorded_loss_comes_again_by_the_same_cause_on_the_recorded_states(
+def test_a_recorded_loss_comes_again_by_the_same_cause_on_the_recorded_states_by_truncate(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And a property of the record that this release does not know is told, and ends nothing."""
+    """Power is lost by another method than in the record. A property that this release does not know ends nothing."""
     ensure(["3.9.1"])
     recorded = Path(shutil.copytree(LOST, tmp_path / "recorded"))
     scenario = recorded / "scenario.toml"
     table = "[cluster.controller_properties]\n"
     scenario.write_text(scenario.read_text().replace(table, f'{table}"max.decompressed.message.bytes" = "9999"\n'))
-    exit_code = main(["replay", str(recorded), "--seed", "6", "--json", "--runs", str(tmp_path / "runs"), *LOCAL])
+    options = ("--seed", "6", "--power-loss", "truncate", "--json", "--runs", str(tmp_path / "runs"), *LOCAL)
+    exit_code = main(["replay", str(recorded), *options])
     out, errors = capsys.readouterr()
     assert exit_code == 0, out + errors
     assert "Kafka does not know max.decompressed.message.bytes, and ignores it" in errors
     (release,) = msgspec.json.decode(out)["releases"]
     assert (release["same"], release["times"]) == (1, 1)
     (record,) = records_in(tmp_path / "runs")
+    assert read_manifest(RecordFolder(record)).power_loss_method == "truncate"
     assert read_manifest(RecordFolder(record)).replay_of == read_manifest(RecordFolder(recorded)).run_id
     assert read_manifest(RecordFolder(record)).ignored_properties == (
         "cluster.controller_properties.max.decompressed.message.bytes",

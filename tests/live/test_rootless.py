@@ -55,19 +55,20 @@ def test_the_demo_comes_to_the_same_verdicts_by_truncate(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "status"),
+    ("number", "status", "options"),
     [
-        (signal.SIGKILL, -9),
-        pytest.param(signal.SIGINT, 3, marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, 3, marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, -9, ("--no-judge",), id="kill"),
+        # Spark starts beside the run.
+        pytest.param(signal.SIGKILL, -9, (), id="kill beside Spark", marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, 3, ("--no-judge",), id="Ctrl-C", marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, 3, ("--no-judge",), id="TERM", marks=pytest.mark.slow),
     ],
-    ids=["kill", "Ctrl-C", "TERM"],
 )
 def test_a_run_that_is_ended_leaves_its_record_and_nothing_else(
-    number: signal.Signals, status: int, home: Path
+    number: signal.Signals, status: int, options: tuple[str, ...], home: Path
 ) -> None:
     before, seen = HostState.now(), set(records_in(home / "runs"))
-    run = OrdinaryUser(home=home).watch(*RUN, "3.9.1", *(() if number == signal.SIGKILL else ("--no-judge",)))
+    run = OrdinaryUser(home=home).watch(*RUN, "3.9.1", *options)
     assert run.signal_once_it_says("power-loss broker", number) == status
     (record,) = set(records_in(home / "runs")) - seen
 

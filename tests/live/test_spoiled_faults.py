@@ -17,10 +17,9 @@ from harness.runner.launch import LaunchOptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.live, pytest.mark.spark]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.spark]
 
 
-@pytest.mark.slow
 def test_a_partition_whose_rules_were_not_applied_is_inconclusive(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

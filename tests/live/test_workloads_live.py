@@ -30,6 +30,9 @@ from workloads.status import ClientState
 from workloads.topics import TopicSettingsRefused, create_topics
 
 __all__ = ["kafka_node", "make", "start"]
+CONSUMERS: dict[int, ConsumerLibrary] = dict(enumerate(get_args(ConsumerLibrary), 1))
+"""A consumer of each library, by its id."""
+
 pytestmark = [pytest.mark.live, pytest.mark.beside]
 
 
@@ -38,20 +41,20 @@ def _rows(record: Path, file: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _polls(record: Path) -> Iterator[PolledRecords]:
-    """What consumer 1 has returned so far."""
-    journal = JournalReader(record / "journal" / "consumer-1.journal")
+def _polls(record: Path, consumer: int) -> Iterator[PolledRecords]:
+    """What a consumer has returned so far."""
+    journal = JournalReader(record / "journal" / f"consumer-{consumer}.journal")
     return (unpack_polled(payload) for kind, payload in journal.frames() if kind == POLLED)
 
 
-def _polled_count(record: Path) -> int:
+def _polled_count(record: Path, consumer: int = 1) -> int:
     """How many records it has returned, repeated reads included."""
-    return sum(len(one.offsets) for one in _polls(record))
+    return sum(len(one.offsets) for one in _polls(record, consumer))
 
 
-def _last_polled(record: Path) -> int:
+def _last_polled(record: Path, consumer: int) -> int:
     """The offset of the last one, of a topic with one partition."""
-    return [int(one.offsets[-1]) for one in _polls(record)][-1]
+    return [int(one.offsets[-1]) for one in _polls(record, consumer)][-1]
 
 
 def _short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,16 +218,17 @@ def test_the_journals_of_killed_clients_are_a_record(make: Make, kafka_node: Sin
     assert _rows(tmp_path, "polls/consumer-1")
 
 
-@pytest.mark.parametrize("library", get_args(ConsumerLibrary))
 def test_a_tailing_consumer_outlives_a_truncation_in_a_new_session(
-    make: Make, kafka_node: SingleNode, library: ConsumerLibrary, tmp_path: Path
+    make: Make, kafka_node: SingleNode, tmp_path: Path
 ) -> None:
-    topic = f"cut-{library}"
-    workload = make(
-        [ProducerSpec(id=1, topic=topic, rate_per_s=1_000)], [ConsumerSpec(id=1, topics=(topic,), client=library)]
-    )
+    """With each library."""
+    topic = "cut"
+    consumers = [ConsumerSpec(id=id_, topics=(topic,), client=client) for id_, client in CONSUMERS.items()]
+    workload = make([ProducerSpec(id=1, topic=topic, rate_per_s=1_000)], consumers)
     workload.start()
-    wait_until(lambda: _polled_count(tmp_path) >= 3_000, awaited="3,000 polled", timeout_s=30)
+    wait_until(
+        lambda: min(_polled_count(tmp_path, id_) for id_ in CONSUMERS) >= 3_000, awaited="3,000 polled", timeout_s=30
+    )
     kafka_node.kill()
     (log,) = (kafka_node.data_dir / f"{topic}-0").glob("*.log")
     with log.open("r+b") as file:
@@ -236,25 +240,25 @@ def test_a_tailing_consumer_outlives_a_truncation_in_a_new_session(
     final = workload.final_read().offsets[f"{topic}-0"].high_watermark
     workload.check()
     wait_until(
-        lambda: _last_polled(tmp_path) == final - 1,
-        awaited=f"the consumer to have read offset {final - 1}",
+        lambda: {_last_polled(tmp_path, id_) for id_ in CONSUMERS} == {final - 1},
+        awaited=f"the consumers to have read offset {final - 1}",
         timeout_s=30,
-        last_seen=lambda: _last_polled(tmp_path),
+        last_seen=lambda: [_last_polled(tmp_path, id_) for id_ in CONSUMERS],
     )
     workload.stop()
     convert_journals(RecordFolder(tmp_path))
 
-    polls = _rows(tmp_path, "polls/consumer-1")
-    sessions = {row["session"] for row in polls}
-    assert sessions == {1, 2}
-    first, second = ([row for row in polls if row["session"] == number] for number in (1, 2))
-    assert second[0]["prev_offset"] is None
-    assert second[0]["offset"] <= first[-1]["offset"]
-    assert second[-1]["offset"] == final - 1
-    assert second[-1]["leader_epoch"] > first[-1]["leader_epoch"]
     kept = {row["value"] for row in _rows(tmp_path, "polls/consumer-0")}
-    assert {row["value"] for row in second} <= kept
-    assert {row["value"] for row in first} - kept, "nothing was cut off"
+    for id_, client in CONSUMERS.items():
+        polls = _rows(tmp_path, f"polls/consumer-{id_}")
+        assert {row["session"] for row in polls} == {1, 2}, client
+        first, second = ([row for row in polls if row["session"] == number] for number in (1, 2))
+        assert second[0]["prev_offset"] is None, client
+        assert second[0]["offset"] <= first[-1]["offset"], client
+        assert second[-1]["offset"] == final - 1, client
+        assert second[-1]["leader_epoch"] > first[-1]["leader_epoch"], client
+        assert {row["value"] for row in second} <= kept, client
+        assert {row["value"] for row in first} - kept, f"{client}: nothing was cut off"
 
 
 def test_kafka_names_the_settings_that_topics_do_not_have_and_those_that_were_meant(kafka_node: SingleNode) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ebbtide.errors import UsageError
@@ -38,8 +40,8 @@ def an_unknown_release_is_a_mistake(runner: CommandRunner) -> None:
     assert caught.value.mistake
 
 
-def a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner: CommandRunner, settings: Settings) -> None:
-    """The run is inconclusive because a step never fires, and so is its replay."""
+def a_chaos_run_is_judged_with_its_steps(runner: CommandRunner, settings: Settings) -> Path:
+    """The run is inconclusive because a step never fires. Returns its record."""
     parts = {"topics": {"orders": {}}, "producers": [], "consumers": []}
     chaos, lease = runner.open_chaos(chaos_scenario(parts, KAFKA, None), KAFKA, settings, keep=False)
     try:
@@ -57,7 +59,12 @@ def a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner: CommandRunn
     assert (run.path, run.outcome, run.kafka, run.seed) == (chaos.record, "inconclusive", KAFKA, settings.seed)
     assert run.verdict.why
     assert run.fidelity is None
-    again = runner.replay(run.path, settings)
+    return run.path
+
+
+def a_chaos_run_can_be_replayed(runner: CommandRunner, settings: Settings, record: Path) -> None:
+    """The replay is inconclusive, as its record is."""
+    again = runner.replay(record, settings)
     assert (again.path.parent, again.outcome, again.kafka) == (settings.runs, "inconclusive", KAFKA)
-    assert read_manifest(RecordFolder(again.path)).replay_of == read_manifest(RecordFolder(run.path)).run_id
+    assert read_manifest(RecordFolder(again.path)).replay_of == read_manifest(RecordFolder(record)).run_id
     assert 0 < (again.fidelity or 0) <= 1

@@ -131,7 +131,10 @@ def test_a_history_that_differs_is_reduced_to_the_rows_by_which_it_does() -> Non
 RUNS = 2
 
 
-@pytest.mark.parametrize("narrows", [False, True], ids=["all rows at once", "only what differs"])
+@pytest.mark.parametrize(
+    "narrows",
+    [pytest.param(False, marks=pytest.mark.slow, id="all rows at once"), pytest.param(True, id="only what differs")],
+)
 def test_planted_anomalies_are_found_in_their_numbers(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
 ) -> None:

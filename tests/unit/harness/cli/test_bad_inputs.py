@@ -32,6 +32,7 @@ from bad_kinds import endless_scenario, odd_words, spoil_by_kind
 from checkout import DATA
 from damage import write_current_sums
 from pyspark.sql import SparkSession
+from quick import quick_first
 from real_records import unpack_record
 
 from analysis.items import check_record
@@ -150,7 +151,7 @@ def read_all(record: Path) -> None:
             read()
 
 
-@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("part", quick_first(range(SLICES)))
 def test_no_spoiled_record_ends_judging_in_an_internal_error(record: Path, tmp_path: Path, part: int) -> None:
     wrong = []
     for seed in numbers(SPOILED_RECORDS, part):
@@ -166,7 +167,7 @@ def test_no_spoiled_record_ends_judging_in_an_internal_error(record: Path, tmp_p
     assert wrong == []
 
 
-@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("part", quick_first(range(SLICES)))
 def test_no_spoiled_record_ends_a_verb_in_an_internal_error(
     record: Path, tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,7 +193,7 @@ def test_no_spoiled_record_ends_a_verb_in_an_internal_error(
     assert wrong == []
 
 
-@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("part", quick_first(range(SLICES)))
 def test_no_kind_of_bad_record_ends_in_an_internal_error(
     record: Path, tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,7 +218,7 @@ def test_no_kind_of_bad_record_ends_in_an_internal_error(
     assert wrong == []
 
 
-@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("part", quick_first(range(SLICES)))
 def test_no_endless_number_and_no_odd_place_ends_in_an_internal_error(
     record: Path, tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -244,7 +245,7 @@ def test_no_endless_number_and_no_odd_place_ends_in_an_internal_error(
     assert wrong == []
 
 
-@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("part", quick_first(range(SLICES)))
 def test_no_spoiled_scenario_ends_in_an_internal_error(
     tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,7 +261,7 @@ def test_no_spoiled_scenario_ends_in_an_internal_error(
     assert wrong == []
 
 
-@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("part", quick_first(range(SLICES)))
 def test_no_scenario_sets_what_leads_out_of_its_cluster(
     tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -293,7 +294,7 @@ def options_of(verb: str) -> dict[str, bool]:
     return {one.opts[-1]: not one.is_flag for one in command.params if isinstance(one, click.Option)}
 
 
-@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("part", quick_first(range(SLICES)))
 def test_no_command_line_ends_in_an_internal_error(
     tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str], record: Path
 ) -> None:
@@ -325,7 +326,7 @@ def make_store(folder: Path) -> dict[str, Path]:
     return made
 
 
-@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("part", quick_first(range(SLICES)))
 def test_no_spoiled_store_ends_in_an_internal_error(
     tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
