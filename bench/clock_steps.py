@@ -61,7 +61,7 @@ def judged(shifts: Sequence[Shift], *, watched: bool) -> Iterator[tuple[Shift, O
                     if watched or one.by_s:
                         shift(copy, one.at_ns, one.by_s * SECOND_NS)
                     made[copy] = one
-                for copy, verdict in judge_many(list(made), session.spark_for(list(made))):
+                for copy, verdict in judge_many(list(made), session.started):
                     yield made[copy], verdict.outcome if isinstance(verdict, Verdict) else None
 
 

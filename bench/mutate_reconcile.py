@@ -233,7 +233,7 @@ def _differs(suite: Suite, session: JudgingSession, name: str, *, only_narrowed:
     """
     for is_last in (False, True):
         try:
-            return suite.differs(session.spark_for(suite.records), only_narrowed=only_narrowed)
+            return suite.differs(session.started(), only_narrowed=only_narrowed)
         except SparkEnded as error:
             session.close()
             if is_last:

@@ -91,12 +91,11 @@ def failed_run(error: Exception, time_s: float) -> EngineRun:
 def _run(engine: str, record: Path, scratch: Path, memory: str) -> EngineRun:
     if engine == "ebbtide":
         from analysis.items import reconcile
-        from analysis.record.table_files import rows_of
         from analysis.spark.session import session
         from ebbtide.record.manifest import read_manifest
 
         began = time.monotonic()
-        with session(rows=rows_of([record])) as spark:
+        with session() as spark:
             start_s = time.monotonic() - began
             clock = Clock()
             found: dict[str, int] = {}

@@ -137,7 +137,7 @@ def _print_warm(record: Path, rounds: int) -> None:
 
     wall: list[float] = []
     cpu: list[float] = []
-    with open_judge([record]) as judge:
+    with open_judge() as judge:
         for number in range(1, rounds + 1):
             processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
             began, before = time.monotonic(), _cpu_s(processes)

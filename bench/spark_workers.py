@@ -44,7 +44,7 @@ def main() -> int:
             for workers in WORKERS:
                 folder = Path(scratch, f"round-{number}-{workers}")
                 folder.mkdir()
-                seconds, found = _reconcile(record, rows, folder, workers)
+                seconds, found = _reconcile(record, folder, workers)
                 if found != made_by.planted:
                     print(f"{workers} workers: found {found}, planted {dict(made_by.planted)}", file=sys.stderr)
                     return 1
@@ -56,9 +56,9 @@ def main() -> int:
     return 0
 
 
-def _reconcile(record: Path, rows: int, folder: Path, workers: int) -> tuple[float, dict[str, int]]:
+def _reconcile(record: Path, folder: Path, workers: int) -> tuple[float, dict[str, int]]:
     """Return the seconds that a new cluster needs, and the number of items that it finds of each kind."""
-    with standalone_cluster(folder, workers=workers) as (url, _), session(url, rows=rows) as spark:
+    with standalone_cluster(folder, workers=workers) as (url, _), session(url) as spark:
         began = time.monotonic()
         reconciled = reconcile(spark, Record(RecordFolder(record), read_manifest(RecordFolder(record))))
         found: Counter[str] = Counter()

@@ -7,9 +7,7 @@ the values fit.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -22,7 +20,7 @@ from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import MANIFEST, Manifest
 from ebbtide.record.tables import TABLES
-from ebbtide.untrusted.parquet import READ_ERRORS, ParquetSource, damage_of, footer_of
+from ebbtide.untrusted.parquet import READ_ERRORS, ParquetSource, damage_of
 
 _DIGITS_MAX = 10
 """The digits of the largest int32; Python refuses to parse very long numbers."""
@@ -39,16 +37,6 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     columns: frozenset[str]
     untold: frozenset[str] = frozenset()
-
-
-def rows_of(records: Iterable[Path]) -> int:
-    """Return about how many rows some records have; an unreadable file counts as none."""
-    rows = 0
-    for record in records:
-        for path in (path for table in TABLES for path in RecordFolder(record).paths(table)):
-            with contextlib.suppress(UsageError):
-                rows += footer_of(path).num_rows
-    return rows
 
 
 def check_manifest(record: RecordFolder, manifest: Manifest) -> list[EbbtideError]:

@@ -125,7 +125,7 @@ def build(
         commands=words.commands(named or str(record)),
         title=scenario_title(record),
         drawn=draw(picture) if picture is not None else None,
-        stories=stories_of(record, verdict, timeline, start_ns),
+        stories=stories_of(record, verdict, start_ns),
     )
 
 

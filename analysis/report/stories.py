@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import or_
 
 import msgspec
 import pyarrow as pa
@@ -58,24 +60,33 @@ class _SendTimes(msgspec.Struct, frozen=True, kw_only=True):
     done_ns: tuple[int, int]
 
 
-def stories_of(record: Record, verdict: Verdict, timeline: Timeline, zero_ns: int | None) -> tuple[LossStory, ...]:
+class _LossRows(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows at the offsets of all losses, each table read once; None: the record has no such table."""
+
+    lost: pa.Table | None
+    sends: pa.Table | None
+    replicas: pa.Table | None
+
+
+def stories_of(record: Record, verdict: Verdict, zero_ns: int | None) -> tuple[LossStory, ...]:
     """Return a story for each loss of the verdict, at most `STORIES_MAX`."""
-    losses = log_losses(record.split_steps or [])
-    return tuple(_story(record, loss, losses, timeline, zero_ns, verdict) for loss in verdict.losses[:STORIES_MAX])
+    told = verdict.losses[:STORIES_MAX]
+    if not told:
+        return ()
+    there = reduce(or_, map(_in_range, told))
+    rows = _LossRows(
+        lost=_scan(record, ANOMALIES_DIR, ["value"], (pc.field("kind") == LOST) & there),
+        sends=_scan(record, "sends", ["acks", "value", "sent_ns", "done_ns"], there),
+        replicas=_scan(record, "replicas", ["broker", "value"], there),
+    )
+    return tuple(_story(record, loss, rows, zero_ns, verdict) for loss in told)
 
 
-def _story(
-    record: Record,
-    loss: Loss,
-    log_losses_: Sequence[BrokerLogLoss],
-    timeline: Timeline,
-    zero_ns: int | None,
-    verdict: Verdict,
-) -> LossStory:
-    name = f"{loss.topic}-{loss.partition}"
+def _story(record: Record, loss: Loss, rows: _LossRows, zero_ns: int | None, verdict: Verdict) -> LossStory:
+    name, timeline = f"{loss.topic}-{loss.partition}", record.timeline
     kind = "committed" if loss.committed else "uncommitted"
-    values = _lost_values(record, loss)
-    times = _send_times(record, loss, values)
+    values = _lost_values(rows, loss)
+    times = _send_times(rows, loss, values)
     elected = (
         elections_by_offset(timeline, (loss.topic, loss.partition)).get(loss.election.metadata_offset)
         if loss.election is not None
@@ -83,11 +94,11 @@ def _story(
     )
     moments: list[tuple[int, StoryLine]] = []
     moments += _sending(loss, times, timeline, elected, zero_ns)
-    moments += _disks(loss, name, log_losses_, elected, zero_ns)
+    moments += _disks(loss, name, log_losses(record.split_steps or []), elected, zero_ns)
     if elected is not None:
         moments.append((elected.after.at_ns, _election(record, elected, zero_ns)))
     lines = [line for _, line in sorted(moments, key=lambda moment: moment[0])]
-    lines += _aftermath(record, loss, values)
+    lines += _aftermath(rows, loss, values)
     if loss.election is None:
         lines.append(StoryLine(at="-", text="No election explains the loss.", source="partitions.parquet"))
     return LossStory(
@@ -187,16 +198,15 @@ def _election(record: Record, elected: ElectionEvent, zero_ns: int | None) -> St
     )
 
 
-def _aftermath(record: Record, loss: Loss, values: pa.Array) -> Iterator[StoryLine]:
+def _aftermath(rows: _LossRows, loss: Loss, values: pa.Array) -> Iterator[StoryLine]:
     """Yield what the replicas' logs hold at the lost offsets after the run."""
-    if not record.has("replicas"):
+    if rows.replicas is None:
         return
-    found = _scan(record, "replicas", ["broker", "value"], _in_range(loss))
+    found = rows.replicas.filter(_in_range(loss))
     own, other = Counter[int](), Counter[int]()
-    if found is not None:
-        is_own = pc.is_in(found.column("value"), value_set=values).to_pylist()
-        for broker, is_lost in zip(found.column("broker").to_pylist(), is_own, strict=True):
-            (own if is_lost else other)[broker] += 1
+    is_own = pc.is_in(found.column("value"), value_set=values).to_pylist()
+    for broker, is_lost in zip(found.column("broker").to_pylist(), is_own, strict=True):
+        (own if is_lost else other)[broker] += 1
     if own:
         text = f"Still in logs that no leader served: {_by_broker(own)}."
     elif other:
@@ -218,17 +228,18 @@ def _in_range(loss: Loss) -> pc.Expression:
     )
 
 
-def _lost_values(record: Record, loss: Loss) -> pa.Array:
+def _lost_values(rows: _LossRows, loss: Loss) -> pa.Array:
     """Return the values that were lost: other records may stand at their offsets by now."""
-    of_kind = (pc.field("kind") == LOST) & _in_range(loss)
-    found = _scan(record, ANOMALIES_DIR, ["value"], of_kind)
-    return found.column("value").combine_chunks() if found is not None else pa.array([], pa.int64())
+    if rows.lost is None:
+        return pa.array([], pa.int64())
+    return rows.lost.filter(_in_range(loss)).column("value").combine_chunks()
 
 
-def _send_times(record: Record, loss: Loss, values: pa.Array) -> _SendTimes | None:
-    wanted = _in_range(loss) & (pc.field("acks") == loss.acks) & pc.field("value").isin(values)
-    found = _scan(record, "sends", ["sent_ns", "done_ns"], wanted)
-    if found is None or not found.num_rows:
+def _send_times(rows: _LossRows, loss: Loss, values: pa.Array) -> _SendTimes | None:
+    if rows.sends is None:
+        return None
+    found = rows.sends.filter(_in_range(loss) & (pc.field("acks") == loss.acks) & pc.field("value").isin(values))
+    if not found.num_rows:
         return None
     sent, done = (pc.min_max(found.column(name)).as_py() for name in ("sent_ns", "done_ns"))
     if done["min"] is None:
@@ -236,9 +247,9 @@ def _send_times(record: Record, loss: Loss, values: pa.Array) -> _SendTimes | No
     return _SendTimes(sent_ns=(sent["min"], sent["max"]), done_ns=(done["min"], done["max"]))
 
 
-def _scan(record: Record, table: str, columns: list[str], wanted: pc.Expression) -> pa.Table | None:
+def _scan(record: Record, table: str, columns: Sequence[str], wanted: pc.Expression) -> pa.Table | None:
     files = record.files(table) if table in TABLES else record.folder.files(table)
     if not files:
         return None
     schema = TABLES.get(table, ANOMALY_SCHEMA)
-    return read_rows(files, table, schema=schema, columns=columns, where=wanted)
+    return read_rows(files, table, schema=schema, columns=["topic", "partition", "offset", *columns], where=wanted)

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from analysis.spark.class_archive import class_archive
 from analysis.spark.class_path import class_path
-from analysis.spark.compilers import compiler_flags
 from analysis.spark.heap import heap_mib
 from ebbtide.errors import HarnessError
 from ebbtide.java import require_java
@@ -30,8 +29,16 @@ from ebbtide.signals import defer_signals
 
 LOCAL_MASTER = "local[2]"
 
-_EARLY_BYTES_MAX = 100 << 20
-"""Records of up to so many bytes have few enough rows for the quick compiler."""
+QUICK = "-XX:TieredStopAtLevel=1"
+"""The flag for the quick compiler alone, which suits a few records: Spark gets only their chosen rows."""
+_LATE = " ".join(
+    f"-XX:Tier4{name}Threshold={at}"
+    for name, at in (("Invocation", 50_000), ("MinInvocation", 6_000), ("Compile", 150_000), ("BackEdge", 400_000))
+)
+"""Flags for both compilers, of which the slow one begins at ten times its defaults.
+
+It compiles only the loops over rows and the planning code that dozens of records share.
+"""
 SETTINGS_OF_OTHERS = (
     *("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
     *("SPARK_DIST_CLASSPATH", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS"),
@@ -76,8 +83,8 @@ class JavaStart:
     Raises `HarnessError` when there is no Java 17 or newer, or Spark's scripts would fail for this user.
     """
 
-    def __init__(self, master: str, *, rows: int = 0, many: bool = False, jars: Sequence[Path] = ()) -> None:
-        """`rows`, `many` and `jars` are as in `session`."""
+    def __init__(self, master: str, *, many: bool = False, jars: Sequence[Path] = ()) -> None:
+        """`many` and `jars` are as in `session`."""
         self.java = require_java()
         self.heap_mib = heap_mib()
         self.is_direct = is_local(master) and not jars and not has_settings_of_others(spark_home())
@@ -94,7 +101,7 @@ class JavaStart:
         self.connection_file = self.scratch / "gateway"
         self.process: subprocess.Popen[bytes] | None = None
         self.flags = [
-            *f"{START_FLAGS} {compiler_flags(rows, many=many)} {self.archive.flags}".split(),
+            *f"{START_FLAGS} {_LATE if many else QUICK} {self.archive.flags}".split(),
             java_scratch_flag(self.scratch),
             f"-Dlog4j2.configurationFile=file:{self.scratch}/log4j2.properties",
         ]
@@ -140,17 +147,14 @@ class JavaStart:
 
 
 @contextmanager
-def early_start(
-    records: Sequence[Path], master: str | None = None, *, many: bool = False
-) -> Iterator[JavaStart | None]:
+def early_start(master: str | None = None, *, many: bool = False) -> Iterator[JavaStart | None]:
     """Launch the Java process of a session for the block, which imports PySpark meanwhile.
 
-    None where there is nothing to gain, where `records` may be large, and where the start fails: the session's own
-    start then says why.
+    None where there is nothing to gain, and where the start fails: the session's own start then says why.
     """
     start = None
     try:
-        if "pyspark" not in sys.modules and is_local(master or LOCAL_MASTER) and _are_small(records):
+        if "pyspark" not in sys.modules and is_local(master or LOCAL_MASTER):
             with contextlib.suppress(Exception), defer_signals():
                 start = JavaStart(master or LOCAL_MASTER, many=many)
                 start.launch()
@@ -158,12 +162,6 @@ def early_start(
     finally:
         if start is not None:
             start.close()
-
-
-def _are_small(records: Sequence[Path]) -> bool:
-    with contextlib.suppress(OSError):
-        return sum(file.stat().st_size for record in records for file in record.rglob("*.parquet")) <= _EARLY_BYTES_MAX
-    return False
 
 
 def is_first_session(master: str | None = None) -> bool:

@@ -22,7 +22,6 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from analysis.spark.compilers import QUICK
 from analysis.spark.gateway import (
     RememberedNames,
     connect,
@@ -32,7 +31,7 @@ from analysis.spark.gateway import (
     what_failed,
 )
 from analysis.spark.heap import out_of_memory_error
-from analysis.spark.java_start import LOCAL_MASTER, START_FLAGS, JavaStart, is_local, spark_home
+from analysis.spark.java_start import LOCAL_MASTER, QUICK, START_FLAGS, JavaStart, is_local, spark_home
 from analysis.spark.parts import settings_for
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.signals import defer_signals, is_interrupt
@@ -70,7 +69,6 @@ Its defaults are 1,000 of each and 100,000 tasks, which a process that judges ma
 def session(
     master: str | None = None,
     *,
-    rows: int = 0,
     jars: Sequence[Path] = (),
     many: bool = False,
     start: JavaStart | None = None,
@@ -78,8 +76,8 @@ def session(
     """Open a Spark session for a block; a session that was there already goes on.
 
     `master` is a Spark master URL, by default two threads of this machine.
-    `rows`: about how many rows will be read; `jars`: more than Spark's own; `many`: it judges dozens of records;
-    `start`: its Java process, if that boots already. Raises `HarnessError` when there is no Java 17 or newer, or Spark
+    `jars`: more than Spark's own; `many`: it judges dozens of records; `start`: its Java process, if that boots
+    already. Raises `HarnessError` when there is no Java 17 or newer, or Spark
     does not start.
     """
     if SparkContext._active_spark_context is not None:
@@ -90,7 +88,7 @@ def session(
     try:
         # An interrupt comes before the start or after it, so that no JVM is left.
         with defer_signals():
-            jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars, many=many, start=start)
+            jvm = Jvm(master or LOCAL_MASTER, jars=jars, many=many, start=start)
         with _explain_lack_of_memory(jvm):
             yield jvm.spark
     finally:
@@ -168,7 +166,6 @@ class Jvm:
         self,
         master: str,
         *,
-        rows: int = 0,
         jars: Sequence[Path] = (),
         many: bool = False,
         start: JavaStart | None = None,
@@ -177,7 +174,7 @@ class Jvm:
         # which would print it.
         logging.getLogger().addHandler(logging.NullHandler())
         self._gateway: Any = None
-        self._start = start = start or JavaStart(master, rows=rows, many=many, jars=jars)
+        self._start = start = start or JavaStart(master, many=many, jars=jars)
         atexit.register(self.close)
         variables = {
             "SPARK_HOME": str(spark_home()),

@@ -191,14 +191,13 @@ def judge_all(
                     progress.report_records([*map(str, readable)], first=first)
                 from analysis.judging.many_records import judge_many
                 from analysis.judging.warm_up import load_common_classes_if_first
-                from analysis.record.table_files import rows_of
                 from analysis.remote.record import RemoteStore
                 from analysis.spark.session import session
 
                 @functools.cache
                 def spark() -> SparkSession:
                     """Return the session, which starts with the first record in which an anomaly can occur."""
-                    started = until_printed.enter_context(session(master, rows=rows_of(readable)))
+                    started = until_printed.enter_context(session(master))
                     progress.watch(started)
                     return started
 

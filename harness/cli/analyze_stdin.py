@@ -107,7 +107,7 @@ def _start_early(session: JudgingSession) -> None:
             raise _RecordWaits
 
     try:
-        spark = session.spark_for([])
+        spark = session.started()
 
         from analysis.judging.warm_up import warm_up  # PySpark, beside which the Java process boots
 
@@ -129,7 +129,7 @@ def _judge_and_print(
     # The stack collects the session's garbage. Who asked goes on meanwhile, and may end.
     with contextlib.ExitStack() as stack, reader.is_needed():
         try:
-            session.spark_for([])
+            session.started()
             can_judge = True
             ends = stack.enter_context(judging_together(prints_errors=False, prints_stages=True))(records)
         except Exception as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -43,7 +42,6 @@ class JudgingSession:
         self._stack = contextlib.ExitStack()
         self._jvm: Jvm | None = None
         self._spark: SparkSession | None = None
-        self._is_quick = True
 
     @classmethod
     @contextlib.contextmanager
@@ -60,31 +58,24 @@ class JudgingSession:
             cls.kept = None
             made.close()
 
-    def spark_for(self, records: Sequence[Path]) -> SparkSession:
-        """Return the session. It is started if there is none that runs and suits these records."""
+    def started(self) -> SparkSession:
+        """Return the session. It is started if there is none that runs."""
         from analysis.spark.java_start import early_start
 
         with contextlib.ExitStack() as starting:
-            start = starting.enter_context(early_start(records, many=self._many)) if self._spark is None else None
-            return self._spark_with(start, records, starting)
+            start = starting.enter_context(early_start(many=self._many)) if self._spark is None else None
+            return self._started_with(start, starting)
 
-    def _spark_with(
-        self, start: JavaStart | None, records: Sequence[Path], starting: contextlib.ExitStack
-    ) -> SparkSession:
-        """Return the session, which takes over `start` if there is none that runs and suits these records."""
-        from analysis.record.table_files import rows_of
-        from analysis.spark.compilers import suits_quick
+    def _started_with(self, start: JavaStart | None, starting: contextlib.ExitStack) -> SparkSession:
+        """Return the session, which takes over `start` if there is none that runs."""
         from analysis.spark.session import Jvm, session
 
-        rows = rows_of(records)
-        is_quick = suits_quick(rows, many=self._many)
-        if self._spark is not None and (self.has_ended() or (self._is_quick and not is_quick)):
+        if self._spark is not None and self.has_ended():
             self.close()
         if self._spark is None:
             self._stack.push(starting.pop_all())
-            opened = session(rows=rows, many=self._many, start=start)
-            self._spark = self._stack.enter_context(opened)
-            self._jvm, self._is_quick = Jvm.running, is_quick
+            self._spark = self._stack.enter_context(session(many=self._many, start=start))
+            self._jvm = Jvm.running
         return self._spark
 
     def has_ended(self, error: Exception | None = None) -> bool:
@@ -131,11 +122,8 @@ class JudgingSession:
 
 
 @contextlib.contextmanager
-def open_judge(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
-    """Yield a function that judges a record and writes its verdict.
-
-    `records` are all records that will be judged; they set the size of the session.
-    """
+def open_judge() -> Iterator[Callable[[Path], Verdict]]:
+    """Yield a function that judges a record and writes its verdict."""
     with _session() as session:
         is_first = True
 
@@ -146,7 +134,7 @@ def open_judge(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
                 session.collect_garbage()
             is_first = False
             with Heartbeat(1) as beat:
-                return _judge_again_if_ended(record, records, session, beat)
+                return _judge_again_if_ended(record, session, beat)
 
         yield judge_one
 
@@ -155,8 +143,8 @@ def open_judge(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
 def judging_together(*, prints_errors: bool = True, prints_stages: bool = False) -> Iterator[JudgeTogether]:
     """Yield a function that judges records together and writes their verdicts.
 
-    The records share Spark jobs. It may be called several times; the first call sets the size of the session. A
-    record that cannot be judged does not stop the others. With `prints_errors`, its error is printed to stderr, and for
+    The records share Spark jobs. It may be called several times. A record that cannot be judged does not stop the
+    others. With `prints_errors`, its error is printed to stderr, and for
     a bug also the file with the traceback. With `prints_stages`, stderr gets a line at each stage.
     """
     with _session() as session:
@@ -180,7 +168,7 @@ def _judge_all(records: Sequence[Path], session: JudgingSession, beat: Heartbeat
     from analysis.judging.many_records import judge_many
 
     try:
-        for record, end in judge_many(records, partial(session.spark_for, records), beat.stage):
+        for record, end in judge_many(records, session.started, beat.stage):
             ends[record] = end
             beat.report_judged()
     except Exception as error:
@@ -190,22 +178,19 @@ def _judge_all(records: Sequence[Path], session: JudgingSession, beat: Heartbeat
         for record in records:
             if isinstance(ends.get(record), EbbtideError) or record not in ends:
                 try:
-                    ends[record] = _judge_again_if_ended(record, [record], session, beat)
+                    ends[record] = _judge_again_if_ended(record, session, beat)
                 except EbbtideError as error:
                     ends[record] = error
     return {record: ends[record] for record in records}
 
 
-def _judge_again_if_ended(record: Path, records: Sequence[Path], session: JudgingSession, beat: Heartbeat) -> Verdict:
-    """Judge a record; once more if the Java process ended meanwhile.
-
-    `records` set the size of the session. Raises HarnessError if it ends again.
-    """
+def _judge_again_if_ended(record: Path, session: JudgingSession, beat: Heartbeat) -> Verdict:
+    """Judge a record; once more if the Java process ended meanwhile. Raises HarnessError if it ends again."""
     for is_last in (False, True):
         from analysis.judging.one_record import judge
 
         try:
-            return judge(RecordFolder(record), partial(session.spark_for, records), beat.stage)
+            return judge(RecordFolder(record), session.started, beat.stage)
         except Exception as error:
             if not session.has_ended(error):
                 raise

@@ -100,7 +100,7 @@ def run(args: Args) -> ExitCode:
     runs = check_runs(options, recorded.scenario, [kafka])
     with (
         _report_interrupt(),
-        open_judge([recorded.folder]) as judge,
+        open_judge() as judge,
         progress_display(as_json=args.json) as display,
     ):
         if recorded.verdict is None:

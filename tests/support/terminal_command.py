@@ -200,7 +200,7 @@ def patch() -> None:
     side_by_side.run_side_by_side = run_side_by_side  # type: ignore[assignment]
     doctor.require_memory = lambda *_: None  # type: ignore[assignment]
     judging_process.JudgingProcess = JudgingProcess  # type: ignore[misc, assignment]
-    judging.JudgingSession.spark_for = lambda *_: spark  # type: ignore[method-assign, assignment, return-value]
+    judging.JudgingSession.started = lambda *_: spark  # type: ignore[method-assign, assignment, return-value]
     java_start.is_first_session = lambda *_: False  # type: ignore[assignment]
     java_start.early_start = lambda *_, **__: contextlib.nullcontext()  # type: ignore[assignment]
     spark_session.session = lambda *_, **__: contextlib.nullcontext(spark)  # type: ignore[assignment]

@@ -297,7 +297,7 @@ class Judge:
     def __exit__(self, *_):
         pass
 
-judging.JudgingSession.spark_for = lambda *_: None
+judging.JudgingSession.started = lambda *_: None
 judging.judging_together = lambda **_: Judge()
 sys.exit(main())
 """

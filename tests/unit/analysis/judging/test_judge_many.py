@@ -102,7 +102,7 @@ def test_the_made_record_loses_acknowledged_records_so_that_the_common_plans_run
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[TextIO]:
     """The end of the pipe into which who asks writes; the process has no Spark."""
     ours, theirs = os.pipe()
-    monkeypatch.setattr(JudgingSession, "spark_for", lambda self, records: None)
+    monkeypatch.setattr(JudgingSession, "started", lambda self: None)
     with os.fdopen(ours) as reads, os.fdopen(theirs, "w") as writes:
         monkeypatch.setattr("sys.stdin", reads)
         yield writes

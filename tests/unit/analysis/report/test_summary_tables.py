@@ -10,7 +10,6 @@ import pytest
 from judge_records import Story, last_replica_standing, ns
 from records import as_record, write_table
 
-from analysis.record.timeline import load_timeline
 from analysis.report.stories import LossStory, stories_of
 from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_tables, summary_text
 from analysis.sentences.protocol import protocol_row
@@ -75,7 +74,7 @@ def test_the_drawn_summary_has_a_column_a_run(side_by_side: list[JudgedRun]) -> 
 
 def story_of(story: Story) -> LossStory:
     verdict = story.judge()
-    (found,) = stories_of(as_record(story.record), verdict, load_timeline(as_record(story.record)), ns(0))
+    (found,) = stories_of(as_record(story.record), verdict, ns(0))
     return found
 
 

@@ -30,7 +30,7 @@ def a_process_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_process_runs_within_the_block_and_leaves_nothing() -> None:
-    with early_start([]) as start:
+    with early_start() as start:
         assert start is not None
         assert start.process is not None
         assert start.process.poll() is None
@@ -40,7 +40,7 @@ def test_the_process_runs_within_the_block_and_leaves_nothing() -> None:
 
 
 def test_an_error_in_the_block_ends_the_process_too() -> None:
-    block = early_start([])
+    block = early_start()
     start = block.__enter__()
     assert start is not None
     assert start.process is not None
@@ -49,19 +49,14 @@ def test_an_error_in_the_block_ends_the_process_too() -> None:
     assert not start.scratch.exists()
 
 
-def test_no_process_starts_early_for_another_master_or_beside_pyspark_or_for_records_that_may_be_large(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_no_process_starts_early_for_another_master_or_beside_pyspark(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(JavaStart, "launch", lambda _: pytest.fail("a process was started"))
-    with early_start([], "spark://host:7077") as start:
-        assert start is None
-    (tmp_path / "sends").mkdir()
-    with (tmp_path / "sends" / "1.parquet").open("wb") as file:
-        file.truncate((100 << 20) + 1)
-    with early_start([tmp_path]) as start:
+    with early_start("spark://host:7077") as start:
         assert start is None
     monkeypatch.setitem(sys.modules, "pyspark", pytest)
-    with early_start([]) as start:
+    with early_start() as start:
         assert start is None
 
 
@@ -73,7 +68,7 @@ def test_a_start_that_fails_is_left_to_the_session(monkeypatch: pytest.MonkeyPat
         raise OSError("no room")
 
     monkeypatch.setattr(JavaStart, "launch", fail)
-    with early_start([]) as start:
+    with early_start() as start:
         assert start is None
     assert not launched[0].scratch.exists()
 

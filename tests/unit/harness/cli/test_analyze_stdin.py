@@ -29,7 +29,7 @@ def test_records_that_a_bug_keeps_from_being_judged_together_are_judged_one_by_o
         return {record: HarnessError(f"no {record}") for record in records}
 
     monkeypatch.setattr(judging, "judging_together", lambda **_: nullcontext(judge))
-    monkeypatch.setattr(JudgingSession, "spark_for", lambda *_: None)
+    monkeypatch.setattr(JudgingSession, "started", lambda *_: None)
     assert _judge_and_print(JudgingSession(), ["one", "two"], "outcome", _AnswerReader()) == {3}
     assert asked == [["one", "two"], ["one"], ["two"]]
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -43,7 +43,7 @@ def test_who_has_the_last_answer_may_go_while_the_session_collects_its_garbage(m
     ours, theirs = os.pipe()
     answers = os.fdopen(theirs, "w")
     monkeypatch.setattr("sys.stdout", answers)
-    monkeypatch.setattr(JudgingSession, "spark_for", lambda *_: None)
+    monkeypatch.setattr(JudgingSession, "started", lambda *_: None)
     reader = _AnswerReader()
     collected = []
 

@@ -49,7 +49,7 @@ def judge(*records):
 
 def as_killer(choose):
     def choose_or_kill(one, write):
-        if one.run.record.folder.path.name == "killer":
+        if one.run.folder.path.name == "killer":
             kill()
         return choose(one, write)
     return choose_or_kill

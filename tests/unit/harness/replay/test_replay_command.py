@@ -73,7 +73,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(replaying, "run_replays", world.run_replays)
     monkeypatch.setattr(launch, "check", lambda *_: None)
     monkeypatch.setattr(launch, "prepare", lambda *_: SimpleNamespace(power_loss_method="fs-shutdown", runtimes={}))
-    monkeypatch.setattr(judging.JudgingSession, "spark_for", lambda *_: None)
+    monkeypatch.setattr(judging.JudgingSession, "started", lambda *_: None)
     monkeypatch.setattr(many, "judge_many", world.judge)
     monkeypatch.setattr(crash, "state_dir", lambda: tmp_path / "state")
     monkeypatch.setattr("os.geteuid", lambda: 0)
