@@ -33,7 +33,7 @@ from bench.equivalent_causes import EQUIVALENT
 from bench.infected import Infections
 from bench.killing_seeds import KILLERS, KILLERS_DEGRADED
 
-MODULES = ("table", "answer", "intervals", "moments", "liveness", "leaders", "writers", "histories")
+MODULES = ("table", "facts", "answer", "intervals", "moments", "liveness", "leaders", "writers", "histories")
 HISTORIES = 300
 DEGRADED = 150
 INFECTED_MAX = 40

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 
 from analysis.causes.evidence import NEVER
+from analysis.causes.facts import ask_table
 from analysis.causes.histories import HISTORIES_MAX, Guilt, TooManyHistories, Walk
 from analysis.causes.intervals import CONTRADICTED, STATES
 from analysis.causes.partition import EvidentPartition, Question
-from analysis.causes.table import NEEDS, Condition, Permits, permits
+from analysis.causes.table import NEEDS, Permits
 from ebbtide.record.verdict import Cause
 
 HIDDEN = -1
@@ -111,7 +112,7 @@ def _with_permits(
     guilt = one.guilt
 
     def asking(guilt: Guilt) -> LossHistory:
-        permitted = _ask_table(partition, asked, [guilt], is_committed=one.is_committed)
+        permitted = ask_table(partition, asked, [guilt], is_committed=one.is_committed)
         return msgspec.structs.replace(one, guilt=guilt, permits=permitted)
 
     if guilt.by_name is not None and one.is_committed:
@@ -134,51 +135,8 @@ def _agreed(
     alike: dict[int | None, list[Guilt]] = {}
     for one in order:
         alike.setdefault(one.guilt.election, []).append(one.guilt)
-    permitted = {at: _ask_table(partition, asked, of, is_committed=is_committed) for at, of in alike.items()}
+    permitted = {at: ask_table(partition, asked, of, is_committed=is_committed) for at, of in alike.items()}
     return tuple(msgspec.structs.replace(one, permits=permitted[one.guilt.election]) for one in order)
-
-
-def _ask_table(partition: EvidentPartition, asked: Question, alike: Sequence[Guilt], *, is_committed: bool) -> Permits:
-    """Ask the table about one election that histories blame; a condition is met if all of them meet it."""
-    at, reasons = alike[0].election, 0
-    for guilt in alike:
-        reasons |= guilt.reasons
-    if at is None:
-        facts: dict[Condition, bool | None] = {"never committed": not is_committed}
-        # Whatever the reason was, a record that was never committed may be lost so.
-        return permits("any", reasons | CONTRADICTED, facts) or Permits(needs=frozenset({NEEDS["gap"]}))
-    leaders, before = partition.leaders, partition.elections.states[at - 1]
-    disks_min, disks_max = min(one.disks_min for one in alike), max(one.disks_max for one in alike)
-    elr, offset = partition.elr_when_registered(at), partition.elections.states[at].metadata_offset
-    # The join was earlier, maybe under an older metadata.version.
-    compared = {one.kip_903 for one in partition.evidence.rules if one.metadata_offset < offset}
-    compared = compared or {leaders.rules(at).kip_903}
-    min_isr, min_isr_max = partition.min_isr_range(asked)
-    is_beyond = leaders.rules(at).elr
-    if is_beyond:
-        is_beyond = _at_least(disks_min, disks_max, min_isr, min_isr_max)
-    every = len(before.replicas)
-    facts = {
-        "never committed": not is_committed,
-        "unclean election allowed": leaders.is_unclean_allowed(at),
-        "no live candidate passed over": leaders.is_nobody_passed_over(at),
-        "beyond the tolerance of KIP-966": is_beyond,
-        "within the tolerance of KIP-966": None if is_beyond is None else not is_beyond,
-        "every replica's disk took it": _at_least(disks_min, disks_max, every, every),
-        "the only ISR member": before.isr == (partition.elections.states[at].leader,),
-        "no ELR": None if elr is None else not elr,
-        "broker epochs not compared": True if False in compared else (None if None in compared else False),
-    }
-    found = permits(leaders.kind[at], reasons, facts)
-    other = permits("last-known-leader", reasons, facts) if leaders.may_have_registered[at] else found
-    return found if found == other else Permits(needs=found.needs | other.needs | {NEEDS["kind"]})
-
-
-def _at_least(count_min: int, count_max: int, bound_min: int | None, bound_max: int | None) -> bool | None:
-    """Whether a count is at least a bound; of both only a range is known."""
-    if bound_min is None or bound_max is None:
-        return None
-    return True if count_min >= bound_max else (None if count_max >= bound_min else False)
 
 
 def _answer(partition: EvidentPartition, asked: Question, fitting: Sequence[LossHistory]) -> CauseAnswer:

@@ -92,23 +92,3 @@ class EvidentPartition:
             for one in self.evidence.disks
         )
         return is_between and not self.leaders.rules(at).kip_903
-
-    def elr_when_registered(self, at: int) -> bool | None:
-        """Return whether the ELR was on when the winner of an election registered last; None: not known.
-
-        With the ELR on, a broker that registers after an unclean shutdown leaves the ISR by that.
-        """
-        state = self.elections.states[at]
-        registered, _ = self.liveness.registrations_around(state.leader, state)
-        return self.leaders.rules_before((registered[-1] if registered else state).metadata_offset + 1).elr
-
-    def min_isr_range(self, asked: Question) -> tuple[int | None, int | None]:
-        """Return the lowest and the highest min ISR that may have held when the record was committed."""
-        slack, rules = self.liveness.slack, self.evidence.rules
-        sent_ns = 0 if asked.may_be_older else asked.sent_ns - slack
-        by_ns = min(asked.done_ns if asked.acks_all else NEVER, asked.read_ns) + slack
-        before = [one for one in rules if one.at_ns <= sent_ns][-1:] or rules[:1]
-        within = [one for one in rules if sent_ns < one.at_ns <= by_ns]
-        levels = [one.min_isr for one in (*before, *within)]
-        known = [one for one in levels if one is not None]
-        return (None, None) if len(known) < len(levels) or not known else (min(known), max(known))
