@@ -33,7 +33,19 @@ from bench.equivalent_causes import EQUIVALENT
 from bench.infected import Infections
 from bench.killing_seeds import KILLERS, KILLERS_DEGRADED
 
-MODULES = ("table", "facts", "answer", "intervals", "moments", "liveness", "leaders", "writers", "histories")
+MODULES = (
+    "table",
+    "facts",
+    "answer",
+    "intervals",
+    "moments",
+    "liveness",
+    "leaders",
+    "writers",
+    "histories",
+    "elections",
+    "epochs",
+)
 HISTORIES = 300
 DEGRADED = 150
 INFECTED_MAX = 40

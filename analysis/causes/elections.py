@@ -23,7 +23,6 @@ class Elections:
       leader in a row, with no other leader, no leaderless state and no gap between. Its log only grows meanwhile.
     - `of_epoch`: the election of each epoch that was used once.
     - `began_ns[i]`: state `i` began no earlier; the record that began it may be missing right before it.
-    - `end_ns[i]`: when another state ended the epoch of election `i`.
     """
 
     def __init__(self, states: tuple[PartitionState, ...], *, torn: bool) -> None:
@@ -47,15 +46,7 @@ class Elections:
         self.has_gaps = torn or any(self.gap)
         epochs = Counter(states[at].leader_epoch for at in self.all)
         self.of_epoch = {states[at].leader_epoch: at for at in self.all if epochs[states[at].leader_epoch] == 1}
-        self.end_ns = {at: self._end_of(at) for at in self.all}
         self.brokers = tuple(sorted({b for one in states for b in (*one.replicas, *one.isr, one.leader) if b >= 0}))
-
-    def _end_of(self, at: int) -> int:
-        own = self.states[at]
-        later = (
-            one for one in self.states[at + 1 :] if one.leader_epoch > own.leader_epoch or one.leader != own.leader
-        )
-        return next((one.at_ns for one in later), NEVER)
 
     def is_election(self, at: int) -> bool:
         """Whether the state elected a leader."""
@@ -75,5 +66,5 @@ class Elections:
         return any(may_hide and at_ns >= time for may_hide, time in zip([*self.hides, self.torn], times, strict=True))
 
     def of_leadership(self, at: int) -> frozenset[int]:
-        """Return the elections of one leadership from election `at` on."""
-        return frozenset(one for one in self.all if one >= at and self.leadership[one] == self.leadership[at])
+        """Return the elections of the leadership of election `at`."""
+        return frozenset(one for one in self.all if self.leadership[one] == self.leadership[at])

@@ -37,7 +37,6 @@ class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
     """What is known of one epoch.
 
     - `start_max`: it began at or below this offset. `end_min`: its log reached this offset.
-    - `final_first`, `final_last`: its first and last row in the final log.
     - `offsets`: where rows of it stand. `hw_max`: the highest HW that its leader served; `read_max`: its highest
       offset that a consumer read. `is_seen`: somebody saw it lead.
     - `committed`: by when its offsets were committed.
@@ -46,8 +45,6 @@ class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
 
     start_max: int = NEVER
     end_min: int = 0
-    final_first: int | None = None
-    final_last: int = -1
     offsets: Ints = column()
     hw_max: int = 0
     read_max: int = -1
@@ -69,9 +66,8 @@ class LeaderEpochs:
         last = elections.states[-1].leader if elections.states and not elections.torn else UNKNOWN
         of_last = [log for broker, log in evidence.replicas.items() if broker == last]
         self._final = ReadRows.joined([evidence.final, *of_last])
-        self._logs = [(frozenset(log.epoch.tolist()), log) for log in evidence.replicas.values()]
-        self._values = np.unique(self._final.value)
-        self.lost = np.flatnonzero(~np.isin(self._sends.value, self._values))
+        self._logs = [(frozenset(log.epoch.tolist()), log) for log in (*evidence.replicas.values(), evidence.final)]
+        self.lost = np.flatnonzero(~np.isin(self._sends.value, self._final.value))
         logs = ReadRows.joined(list(evidence.replicas.values()))
         rows = ReadRows.joined([evidence.polls, logs, evidence.final])
         self.send_epoch, self.send_read_ns = _found_again(evidence, rows)
@@ -87,22 +83,17 @@ class LeaderEpochs:
         hws, times, asked = marks.high_watermark[served], marks.at_ns[served], marks.asked_ns[served]
         # A leader's first HWs may be from before its election: they are if its log had more than they cover.
         sure = hws[(asked > times.min(initial=NEVER)) & (hws > self._inherited(state.leader_epoch))]
-        in_time = polls.at_ns[read] < self.elections.end_ns[at]
         offsets = np.concatenate((polls.offset[read], logs.offset[logs.epoch == state.leader_epoch]))
         final = self._final.offset[self._final.epoch == state.leader_epoch]
-        bounds = np.concatenate((offsets, final, sure))
         return EpochEvidence(
-            start_max=int(bounds.min(initial=NEVER)),
+            start_max=int(np.concatenate((offsets, final, sure)).min(initial=NEVER)),
             end_min=max(int(offsets.max(initial=-1)) + 1, int(hws.max(initial=0))),
-            final_first=int(final.min()) if len(final) else None,
-            final_last=int(final.max(initial=-1)),
             offsets=np.unique(offsets),
             hw_max=int(hws.max(initial=0)),
             read_max=int(polls.offset[read].max(initial=-1)),
-            is_seen=bool(len(bounds)) or bool((marks.broker[served] == state.leader).any()),
+            is_seen=bool(len(offsets)) or bool((marks.broker[served] == state.leader).any()),
             committed=Covered.of(
-                np.concatenate((polls.offset[read][in_time], hws - 1)),
-                np.concatenate((polls.at_ns[read][in_time], times)),
+                np.concatenate((polls.offset[read], hws - 1)), np.concatenate((polls.at_ns[read], times))
             ),
         )
 
@@ -124,8 +115,6 @@ class LeaderEpochs:
     def learn(self, may_have_written: Flags) -> bool:
         """Take what is known of lost sends that only one leader can have appended; return whether anything is new."""
         fits, elections = may_have_written[self.lost], self.elections
-        if not fits.size:
-            return False
         of_epoch = column([elections.states[at].leader_epoch for at in elections.all])
         new = (self.send_epoch[self.lost] == UNKNOWN) & (fits.sum(axis=1) == 1)
         self.send_epoch[self.lost[new]] = fits[new] @ of_epoch
@@ -163,9 +152,6 @@ class LeaderEpochs:
             return None
         if self.of[at].start_max <= offset:
             return False
-        if value is not None and self.of[at].final_first is not None:
-            # All that the final log has below the epoch's first row, its leader had.
-            return self._keeps(value)
         for log in (log for epochs, log in self._logs if epoch in epochs):
             if value is not None:
                 return bool(((log.value == value) & (log.offset == offset)).any())
@@ -176,10 +162,6 @@ class LeaderEpochs:
             if (log.epoch[log.offset == offset] > written).any():
                 return False
         return None
-
-    def _keeps(self, value: int) -> bool:
-        place = int(np.searchsorted(self._values, value))
-        return place < len(self._values) and int(self._values[place]) == value
 
 
 def _found_again(evidence: PartitionEvidence, rows: ReadRows) -> tuple[Ints, Ints]:

@@ -179,7 +179,7 @@ class Walk:
         found = evidence.committed.by(asked.offset)
         if at in self._leadership and asked.acks_all:
             found = min(found, asked.done_ns)
-        if at == self._writer and asked.read_ns < self._elections.end_ns[at]:
+        if at == self._writer:
             found = min(found, asked.read_ns)
         return found
 

@@ -33,7 +33,7 @@ class Leaders:
         for later in states[at + 1 :]:
             if (later.leader_epoch, later.leader) != (elected.leader_epoch, elected.leader):
                 break
-            if set(later.isr) - set(before.isr) or (before.recovering and not later.recovering):
+            if set(later.isr) - set(before.isr):
                 return True
             before = later
         is_dead = liveness.has_dead_session(elected.leader, elected) and not self._elections.gap[at]
@@ -43,36 +43,30 @@ class Leaders:
         """Return until when the leader may have appended under the epoch of its election."""
         states, leader = self._elections.states, self._elections.states[at].leader
         _, registered = self._liveness.registrations_around(leader, states[at])
-        later = (one for one in range(at + 1, len(states)) if states[one].leader not in (leader, -1))
-        joined = [states[one].at_ns for one in later if leader in self.joins(one)]
+        joined = [states[one].at_ns for one in range(at + 1, len(states)) if leader in self.joins(one)]
         return min([*joined, *(one.at_ns for one in registered), self._liveness.died_by(leader, states[at])])
 
     def _kind(self, at: int) -> Kind:
-        """Return by which way of the protocol the broker was elected."""
-        if at == 0:
-            return "clean"
+        """Return by which way of the protocol the broker was elected; that of the first state is never asked."""
         before, after = self._elections.states[at - 1], self._elections.states[at]
         leader = after.leader
         if any(one.elected_at == after.metadata_offset for one in self._evidence.requests):
             return "recovery"
-        elr_on = self.rules(at).elr is not False
         # With the ELR on, a broker that registers in this batch has left ISR and ELR, unless it was shut down cleanly.
-        has_left = elr_on and self._liveness.registers_with(leader, after)
-        is_inside = not has_left and (leader in before.isr or (elr_on and leader in before.elr))
-        began_recovering = after.recovering and not (before.recovering and is_inside)
-        joined = after.completes_reassignment(before) and leader in after.isr and not began_recovering
-        cancelled = bool(before.isr) and set(before.isr) <= set(before.adding) - set(after.replicas)
-        if (is_inside or joined) and not began_recovering and not cancelled:
-            return "clean"
         staying = {b for b in (*before.isr, *before.elr) if not self._liveness.registers_with(b, after)}
-        is_last_known = elr_on and leader in before.last_known_elr and not staying - {leader}
+        # A reassignment that is cancelled drops what it was adding.
+        completes = after.completes_reassignment(before) and set(before.adding) <= set(after.replicas)
+        began_recovering = after.recovering and not before.recovering
+        if (leader in staying or completes) and not began_recovering:
+            return "clean"
+        is_last_known = leader in before.last_known_elr and not staying - {leader}
         return "last-known-leader" if is_last_known else "unclean"
 
     def _may_have_registered(self, at: int) -> bool:
         """Whether the winner may have left ISR and ELR by the batch that elected it, and nothing says so."""
         state = self._elections.states[at]
-        last_known = at > 0 and state.leader in self._elections.states[at - 1].last_known_elr
-        return last_known and self._liveness.may_lack_event(state) and self.rules(at).elr is not False
+        last_known = self._elections.states[at - 1].last_known_elr
+        return state.leader in last_known and self._liveness.may_lack_event(state)
 
     def rules(self, at: int) -> InForce:
         """Return the rules in force when the record of a state was written."""
@@ -85,27 +79,21 @@ class Leaders:
 
     def by_name_before(self, at: int, since: int) -> int | None:
         """Return the last election behind `since` by which the winner of `at` is in the ISR, if it was by name."""
-        elections, leader = self._elections, self._elections.states[at].leader
-        own = (one for one in reversed(elections.all) if since < one < at and elections.states[one].leader == leader)
-        return next((one for one in own if self.kind[one] != "clean" and not elections.gap[one]), None)
+        elections = self._elections
+        between = (one for one in reversed(elections.all) if since < one < at)
+        return next((one for one in between if self.kind[one] != "clean" and not elections.gap[one]), None)
 
     def joins(self, at: int) -> frozenset[int]:
         """Return the followers that entered the ISR by the record of a state, by their own request."""
-        if at == 0:
-            return frozenset()
+        is_by_request = not self._elections.is_election(at) or self.kind[at] == "clean"
         before, after = self._elections.states[at - 1], self._elections.states[at]
-        new = frozenset(after.isr) - frozenset(before.isr)
-        if not self._elections.is_election(at):
-            return new - {after.leader}
-        return new if after.completes_reassignment(before) and self.kind[at] == "clean" else frozenset()
+        return frozenset(after.isr) - frozenset(before.isr) if is_by_request else frozenset()
 
     def is_unclean_allowed(self, at: int) -> bool | None:
         """Whether the controller may elect uncleanly here, by config or by request; None: not known."""
         at_ns, slack, cluster = self._elections.states[at].at_ns, self._liveness.slack, self._evidence.cluster
         asked = [
-            one.is_sure
-            for one in self._evidence.requests
-            if one.elected_at is None and one.asked_ns - slack <= at_ns <= one.answered_ns + slack
+            one.is_sure for one in self._evidence.requests if one.asked_ns - slack <= at_ns <= one.answered_ns + slack
         ]
         if any(asked):
             return True
@@ -116,10 +104,8 @@ class Leaders:
     def is_nobody_passed_over(self, at: int) -> bool | None:
         """Whether no other member that may lead was alive; None: not known."""
         before, after = self._elections.states[at - 1], self._elections.states[at]
-        unfenced, candidates = self._liveness.unfenced(after), set(before.isr or before.elr) - {after.leader}
+        unfenced, candidates = self._liveness.unfenced(after), {*before.isr, *before.elr} - {after.leader}
         if unfenced is None:
-            # Without a leader, no candidate was alive; with one, its followers in the ISR were.
-            unfenced = frozenset() if before.leader < 0 else frozenset(before.isr) - {before.leader}
-            if before.leader >= 0 and set(before.elr) - {after.leader}:
-                return None
-        return True if not candidates & unfenced else (False if self._evidence.cluster.log_whole else None)
+            # Without a leader, no candidate was alive.
+            unfenced = frozenset(candidates - {before.leader} if before.leader >= 0 else ())
+        return True if not candidates & unfenced else (None if self._liveness.may_lack_event(after) else False)

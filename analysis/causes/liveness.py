@@ -23,9 +23,10 @@ class Liveness:
         for down in cluster.downs:
             self._downs[down.broker].append(down)
         self._events: dict[int, list[BrokerEvent]] = defaultdict(list)
-        for event in cluster.broker_events or ():
+        self._all_events = cluster.broker_events or ()
+        for event in self._all_events:
             self._events[event.broker].append(event)
-        self._places = [event.metadata_offset for event in cluster.broker_events or ()]
+        self._places = [event.metadata_offset for event in self._all_events]
         self._silences: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
     # ---- by the steps: dead and silent brokers
@@ -119,38 +120,24 @@ class Liveness:
 
     def may_lack_event(self, state: PartitionState) -> bool:
         """Whether the event of the batch of this state's record, which stands behind that record, may be missing."""
-        events = self.cluster.broker_events
-        if events is None:
-            return True
-        if self._behind(state) is not None:
-            return False
-        is_last = not events or events[-1].metadata_offset < state.metadata_offset
-        return not self.cluster.log_whole or (self.cluster.log_torn and is_last)
+        is_last = bisect_right(self._places, state.metadata_offset) == len(self._places)
+        is_known = self.cluster.broker_events is not None and self.cluster.log_whole
+        return not is_known or (self.cluster.log_torn and is_last)
 
     def unfenced(self, state: PartitionState) -> frozenset[int] | None:
         """Return the brokers that could lead once the batch of this state's record was applied; None: not known."""
         if self.cluster.broker_events is None:
             return None
-        found, closing = set(), self._closes(state)
-        for event in self.cluster.broker_events:
-            before = event.metadata_offset < state.metadata_offset
-            if event.event == "unfenced" and before:
-                found.add(event.broker)
-            elif event.event != "unfenced" and (before or event == closing):
-                found.discard(event.broker)
-        return frozenset(found)
+        before, closing = bisect_right(self._places, state.metadata_offset), self._closes(state)
+        events = (*self._all_events[:before], *([] if closing is None else [closing]))
+        last = {event.broker: event.event for event in events}
+        return frozenset(broker for broker, event in last.items() if event == "unfenced")
 
     def _closes(self, state: PartitionState) -> BrokerEvent | None:
         """Return the fence or registration that a partition's record is from; it stands behind that record.
 
         A batch has one such event, at its end. So a later fence is of another batch, whatever its time is.
         """
-        event = self._behind(state)
-        return event if event is not None and event.event in ("fenced", "registered") else None
-
-    def _behind(self, state: PartitionState) -> BrokerEvent | None:
-        """Return the event behind a partition's record in the same batch."""
-        events = self.cluster.broker_events or ()
         at = bisect_right(self._places, state.metadata_offset)
-        event = events[at] if at < len(events) else None
-        return event if event is not None and abs(event.at_ns - state.at_ns) < _ONE_BATCH_NS else None
+        near = (one for one in self._all_events[at : at + 1] if abs(one.at_ns - state.at_ns) < _ONE_BATCH_NS)
+        return next((one for one in near if one.event in ("fenced", "registered")), None)

@@ -14,12 +14,12 @@ from ebbtide.scenario.roles import CLIENTS
 def may_have_written(evidence: PartitionEvidence, epochs: LeaderEpochs, leaders: Leaders, liveness: Liveness) -> Flags:
     """Return for each send the elections under which it may have been appended: `found[send, election]`."""
     elections, sends = epochs.elections, evidence.sends
-    if not elections.all:
-        return np.zeros((len(sends.value), 0), dtype=bool)
-    possible = [_fits(at, evidence, epochs, leaders, liveness) for at in elections.all]
+    possible = np.zeros((len(sends.value), len(elections.all)), dtype=bool)
+    for place, at in enumerate(elections.all):
+        possible[:, place] = _fits(at, evidence, epochs, leaders, liveness)
     of_epoch = column([elections.states[at].leader_epoch for at in elections.all])
     known = epochs.send_epoch[:, None]
-    found: Flags = np.where(known != UNKNOWN, known == of_epoch[None, :], np.column_stack(possible))
+    found: Flags = np.where(known != UNKNOWN, known == of_epoch[None, :], possible)
     return found
 
 
@@ -27,20 +27,14 @@ def _fits(at: int, evidence: PartitionEvidence, epochs: LeaderEpochs, leaders: L
     """Return which sends the leader of an election may have appended."""
     elections, slack, sends = epochs.elections, liveness.slack, evidence.sends
     state, offset, sent, done = elections.states[at], sends.offset, sends.sent_ns, sends.done_ns
-    fits: Flags = (sends.acks != -1) | (sent <= min(NEVER, _acks_nothing_since(at, evidence, leaders) + slack))
-    if elections.of_epoch.get(state.leader_epoch) != at:
-        return fits
-    of = epochs.of[at]
     if leaders.led[at] is False:
         return np.zeros(len(offset), dtype=bool)
     # The log of a leader only grows: it was long enough already, or not yet.
     later = [epochs.of[one].start_max for one in elections.of_leadership(at) if one > at]
-    fits &= (offset >= epochs.length_min[at]) & (offset < min([*later, NEVER]))
+    fits: Flags = (offset >= epochs.length_min[at]) & (offset < min([*later, NEVER]))
     fits &= (done + slack >= elections.began_ns[at]) & (sent <= min(NEVER, leaders.acted_until[at] + slack))
-    if of.final_first is not None:
-        fits &= (offset >= of.final_first) & (offset > of.final_last)
-    fits &= ~np.isin(offset, of.offsets)
-    appended, highest_sent, there = of.appended
+    fits &= ~np.isin(offset, epochs.of[at].offsets)
+    appended, highest_sent, there = epochs.of[at].appended
     if len(appended):
         # Under one leader, offsets have the order of appends.
         place = np.searchsorted(appended, offset)
@@ -50,19 +44,3 @@ def _fits(at: int, evidence: PartitionEvidence, epochs: LeaderEpochs, leaders: L
     for from_ns, until_ns in liveness.silences(CLIENTS, state.leader):
         fits &= ~((sent >= from_ns) & (done <= until_ns))
     return fits
-
-
-def _acks_nothing_since(at: int, evidence: PartitionEvidence, leaders: Leaders) -> int:
-    """Return since when fewer than min ISR replicas can follow a leader, so that it acks nothing with acks=all.
-
-    A replica that led later, or joined the ISR of a later leader, no longer follows.
-    """
-    own, lowest = evidence.states[at], min(rules.min_isr or 0 for rules in evidence.rules)
-    following = {*own.replicas, own.leader}
-    for later, state in enumerate(evidence.states[at + 1 :], at + 1):
-        if state.leader_epoch > own.leader_epoch and state.leader >= 0:
-            gone = leaders.joins(later) | ({state.leader} if leaders.led.get(later) else set())
-            following -= gone - {own.leader}
-            if len(following) < lowest:
-                return state.at_ns
-    return NEVER

@@ -308,7 +308,7 @@ class Controller:
         elif winner not in members or (after.recovering and not before.recovering):
             road = "last-known" if cluster.elr and before.last_known == (winner,) and not members else "unclean"
         by_config = cluster.unclean is UncleanElection.ENABLED and self.protocol.reads_unclean_config
-        passed = ((isr or elr) - {winner}) & cluster.live if road == "unclean" else frozenset()
+        passed = (members - {winner}) & cluster.live if road == "unclean" else frozenset()
         return ElectionMade(
             self.offset,
             number,

@@ -52,7 +52,7 @@ def _cluster(history: TrueHistory) -> ClusterEvidence:
         downs=tuple(_downs(steps)),
         silences=tuple(_silences(steps)),
         steps_known=history.steps is not None,
-        log_whole=not history.skipped and not history.is_torn,
+        log_whole=not history.skipped,
         log_torn=history.is_torn or history.skipped > 0,
         slack_ns=SLACK_NS + max((last - first for first, last in history.unsure_ns), default=0),
     )
