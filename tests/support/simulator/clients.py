@@ -65,6 +65,8 @@ class Clients:
         self.samples: list[dict[str, Any]] = []
         self.below: list[Entry | None] = []
         """For each sample, the last record that its HW covers."""
+        self.older: set[int] = set()
+        """The places of samples whose HW is from before the election of the leader that served it."""
         self.stalled_until = 0
         self._leaders: dict[tuple[str, int], int] = {}
         self._positions: dict[tuple[int, int], tuple[int, int, int | None]] = {}
@@ -225,6 +227,13 @@ class Clients:
         replica = self._leader("sampler", partition)
         if replica is not None and replica.leader is not None and replica.leader.hw >= replica.leader.epoch_start:
             hw = min(replica.leader.hw, len(replica.log))
+            is_first = all(
+                row["leader_epoch"] != replica.epoch for row in self.samples if row["partition"] == partition
+            )
+            if is_first and replica.hw_when_elected < hw and sim.dice("older hw").random() < 0.2:
+                # KIP-207's check and the answer read the HW one after the other.
+                hw = replica.hw_when_elected
+                self.older.add(len(self.samples))
             self.below.append(replica.log[hw - 1] if hw else None)
             self.samples.append(
                 {
@@ -232,7 +241,7 @@ class Clients:
                     "partition": partition,
                     "broker": replica.broker,
                     "leader_epoch": replica.epoch,
-                    "high_watermark": replica.leader.hw,
+                    "high_watermark": hw,
                     "log_end_offset": None,
                     "source": "list_offsets",
                     "asked_ns": sim.now - MS,

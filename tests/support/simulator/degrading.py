@@ -42,6 +42,8 @@ def _without(history: TrueHistory, what: str, rng: random.Random) -> TrueHistory
         case "metadata-gap":
             rows = tables["partitions"]
             gone = set(rng.sample(range(1, len(rows)), min(2, len(rows) - 1))) if len(rows) > 2 else set()
+            if rng.random() < 0.25:
+                gone.add(0)
             tables["partitions"] = [row for place, row in enumerate(rows) if place not in gone]
             history = replace(history, skipped=history.skipped + len(gone))
         case "metadata-tail":

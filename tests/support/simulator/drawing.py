@@ -37,6 +37,9 @@ def draw_script(seed: int, *, violation: bool | None = None, degraded: bool = Fa
     setup = replace(setup, lost_answers=more.choice((0.0, 0.0, 0.0, 0.1)))
     if more.random() < 0.15 and "steps" not in lacks:
         faults = sorted([*faults, *(_draw_clock(more) for _ in range(more.randint(1, 2)))], key=lambda one: one.at)
+    elif name is not None and more.random() < 0.3:
+        # A request that is over when the violation begins allows nothing.
+        faults = [Fault(at=1_600 * MS, kind="elect"), *faults]
     return Script(seed=seed, setup=setup, faults=tuple(faults), violation=name, lacks=lacks)
 
 

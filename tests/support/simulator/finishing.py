@@ -99,8 +99,8 @@ def _falls(sim: Simulation) -> Iterator[LostRecord]:
     """Yield the HWs that went back: the lowest one under an epoch, below the highest one under the epoch before."""
     for number in range(sim.setup.partitions):
         epochs: dict[int, list[tuple[Row, Entry | None]]] = {}
-        for row, below in zip(sim.clients.samples, sim.clients.below, strict=True):
-            if row["partition"] == number:
+        for place, (row, below) in enumerate(zip(sim.clients.samples, sim.clients.below, strict=True)):
+            if row["partition"] == number and place not in sim.clients.older:
                 epochs.setdefault(row["leader_epoch"], []).append((row, below))
         for before, epoch in pairwise(sorted(epochs)):
             low = min(epochs[epoch], key=lambda one: (one[0]["high_watermark"], one[0]["at_ns"]))[0]

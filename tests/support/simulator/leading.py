@@ -63,7 +63,7 @@ class Leading:
             )
             replica.caught_at = dict.fromkeys(others, now)
             replica.last_leo = {}
-            replica.epoch = state.leader_epoch
+            replica.epoch, replica.hw_when_elected = state.leader_epoch, replica.hw
             replica.leads_since = election.order
             replica.follows = -1
             sim.truth.led(election, replica, sim)

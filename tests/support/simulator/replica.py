@@ -53,6 +53,7 @@ class Replica:
         "flushed",
         "follows",
         "hw",
+        "hw_when_elected",
         "last_leo",
         "leader",
         "leads_since",
@@ -67,7 +68,7 @@ class Replica:
         self.number = number
         self.log: list[Entry] = []
         self.flushed = 0
-        self.hw = 0
+        self.hw = self.hw_when_elected = 0
         self.epoch = -1
         self.leader: Leader | None = None
         """What it knows as leader; None while it follows."""
