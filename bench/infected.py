@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+import numpy as np
+
 T = TypeVar("T")
 _NAME = "_compared"
 
@@ -52,9 +54,9 @@ class Infections:
 
 def _differs(value: object, other: Callable[[], object]) -> bool:
     try:
-        return bool(other() != value)
+        return not np.array_equal(found, value) if isinstance(found := other(), np.ndarray) else bool(found != value)
     except Exception:
-        # What throws is not equal, either; columns of numbers are not compared.
+        # What throws is not equal, either.
         return True
 
 

@@ -16,6 +16,7 @@ import argparse
 import ast
 import copy
 import pickle
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -52,7 +53,9 @@ INFECTED_MAX = 40
 """A mutant is run in at most so many histories in which its expression has another value."""
 UNREACHED = "no history reaches it"
 _SENDS_MAX = 10
-"""About so many lost sends of a partition are judged: their neighbours share their fate."""
+"""About so many lost sends of a partition are judged: their neighbours share their fate. Of a killer, all are."""
+_ENDS_S = 10
+"""Seconds of CPU after which a mutant is taken to go on for ever."""
 _READS_TABLE = "permits"
 _PACKAGE = "analysis.causes"
 _TYPES = ("Kind", "Condition")
@@ -215,6 +218,14 @@ def _is_row(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "PermissionRow"
 
 
+class EndlessMutantError(Exception):
+    """A mutant does not end."""
+
+
+def _give_up(*_: object) -> None:
+    raise EndlessMutantError
+
+
 class CauseSuite:
     """Simulated histories with their truth, and how many answers on each were right without a mutant."""
 
@@ -253,7 +264,8 @@ class CauseSuite:
         from simulator.compare import WRONG, kind_of
 
         history, inputs = self._histories[at]
-        answers = answers_of(history, inputs, most=_SENDS_MAX)
+        is_killer = history.script.seed in (*KILLERS, *KILLERS_DEGRADED)
+        answers = answers_of(history, inputs, most=None if is_killer else _SENDS_MAX)
         kinds = [
             kind_of(one, answers[one.key], violated=history.violated) for one in history.lost if one.key in answers
         ]
@@ -268,12 +280,15 @@ class CauseSuite:
         infected = self._infections.of(mutant.name)
         # What noticed one mutant may notice the next one.
         for at in sorted(infected, key=lambda one: (one not in self._noticed, one)):
+            signal.setitimer(signal.ITIMER_PROF, _ENDS_S)
             try:
                 right, is_wrong = self._judged(at)
             except Exception as error:
                 why: str | None = f"throws {type(error).__name__}"
             else:
                 why = "a wrong answer" if is_wrong else "fewer answers" if right < self._right[at] else None
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
             if why is not None:
                 self._noticed = [at, *self._noticed[:20]]
                 return f"{why} {self._where(at)}"
@@ -345,6 +360,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     scripts = [draw_script(seed) for seed in (*KILLERS, *range(args.first, args.first + args.histories))]
     degraded = (*KILLERS_DEGRADED, *range(30_000 + args.first, 30_000 + args.first + args.degraded))
     modules = args.modules or MODULES
+    signal.signal(signal.SIGPROF, _give_up)
     suite = CauseSuite([*scripts, *(draw_script(seed, degraded=True) for seed in degraded)], modules)
     return _run(suite, modules, args.only)
 
