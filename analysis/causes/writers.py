@@ -32,6 +32,7 @@ def _fits(at: int, evidence: PartitionEvidence, epochs: LeaderEpochs, leaders: L
     # The log of a leader only grows: it was long enough already, or not yet.
     later = [epochs.of[one].start_max for one in elections.of_leadership(at) if one > at]
     fits: Flags = (offset >= epochs.length_min[at]) & (offset < min([*later, NEVER]))
+    fits &= (sends.acks != -1) | (sent <= min(NEVER, _acks_nothing_since(at, evidence, leaders) + slack))
     fits &= (done + slack >= elections.began_ns[at]) & (sent <= min(NEVER, leaders.acted_until[at] + slack))
     fits &= ~np.isin(offset, epochs.of[at].offsets)
     appended, highest_sent, there = epochs.of[at].appended
@@ -44,3 +45,19 @@ def _fits(at: int, evidence: PartitionEvidence, epochs: LeaderEpochs, leaders: L
     for from_ns, until_ns in liveness.silences(CLIENTS, state.leader):
         fits &= ~((sent >= from_ns) & (done <= until_ns))
     return fits
+
+
+def _acks_nothing_since(at: int, evidence: PartitionEvidence, leaders: Leaders) -> int:
+    """Return since when fewer than min ISR replicas can follow a leader, so that it acks nothing with acks=all.
+
+    A replica that led later, or joined the ISR of a later leader, no longer follows.
+    """
+    own, lowest = evidence.states[at], min(rules.min_isr or 0 for rules in evidence.rules)
+    following = set(own.replicas)
+    for later, state in enumerate(evidence.states[at + 1 :], at + 1):
+        if state.leader_epoch > own.leader_epoch:
+            gone = leaders.joins(later) | ({state.leader} if leaders.led.get(later) else set())
+            following -= gone - {own.leader}
+            if len(following) < lowest:
+                return state.at_ns
+    return NEVER
