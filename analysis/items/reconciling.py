@@ -20,6 +20,7 @@ from analysis.reconcile.commits import why_unchecked
 from analysis.reconcile.model import Reconciliation
 from analysis.record.record import Record
 from analysis.rows.summing import SummedRun, sum_up
+from ebbtide.errors import EbbtideError
 from ebbtide.scratch import SPARK, ScratchFolder
 
 if TYPE_CHECKING:
@@ -46,7 +47,12 @@ def reconcile_all(
     """
     for record in records:
         check_record(record)
-    return reconcile_checked(spark, records, stage)
+    found = []
+    for one in reconcile_checked(spark, records, stage):
+        if isinstance(one, EbbtideError):
+            raise one
+        found.append(one)
+    return found
 
 
 def check_record(record: Record) -> None:
@@ -60,24 +66,35 @@ def check_record(record: Record) -> None:
 
 def reconcile_checked(
     spark: Spark, runs: Sequence[Record], stage: Callable[[str], None] = lambda _: None
-) -> list[Reconciliation]:
-    """Reconcile several checked records in the same jobs.
+) -> list[Reconciliation | EbbtideError]:
+    """Reconcile several checked records in the same jobs; a record whose rows cannot be read has an error instead.
 
-    Raises for rows of any of them, and then none is done.
+    Raises where the jobs fail, or the items cannot be stored, and then none is done.
     """
     stage("summing up")
+    errors, summed = dict[int, EbbtideError](), list[SummedRun]()
     with ExitStack() as until_done:
         questions = registry.questions()
-        summed = [sum_up(run, number, _folder_of(until_done), questions) for number, run in enumerate(runs)]
-    summaries = [AnomalySummary() for _ in runs]
+        for at, run in enumerate(runs):
+            try:
+                summed.append(sum_up(run, len(summed), _folder_of(until_done), questions))
+            except EbbtideError as error:
+                errors[at] = error
+    found = iter(_found(spark, summed, stage) if summed else ())
+    return [errors[at] if at in errors else next(found) for at in range(len(runs))]
+
+
+def _found(spark: Spark, summed: Sequence[SummedRun], stage: Callable[[str], None]) -> list[Reconciliation]:
+    runs = [one.run for one in summed]
     asked = [one for one in summed if one.answers.possible]
-    if not asked:
+    if asked:
+        from analysis.items.on_spark import find_items
+
+        summaries = find_items(spark, asked, runs, stage)
+    else:
         stage("storing")
         store([run.folder for run in runs], None, [False for _ in runs], runs[0].remote)
-        return [_reconciliation(one, summary) for one, summary in zip(summed, summaries, strict=True)]
-    from analysis.items.on_spark import find_items
-
-    summaries = find_items(spark, asked, runs, stage)
+        summaries = [AnomalySummary() for _ in runs]
     return [_reconciliation(one, summary) for one, summary in zip(summed, summaries, strict=True)]
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.judging.one_record import conclude, prepare_record
-from analysis.record.whole import has_unreadable_rows
 from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.record.folder import RecordFolder
@@ -67,24 +66,17 @@ def _judge_batch(
 
     runs: dict[Path, Record] = {}
     errors: dict[Path, EbbtideError] = {}
-    # Such a record is reconciled apart: if it is known to fail, the others would have to run their
-    # jobs again.
-    unreadable: list[Path] = []
     stage("reading")
     for record in batch:
         try:
             prepared = _prepare(record, remote.get(record))
             check_record(prepared)
             runs[record] = prepared
-            if has_unreadable_rows(prepared, prepared.gaps):
-                unreadable.append(record)
         except EbbtideError as error:
             errors[record] = error
         except Exception as error:
             errors[record] = Bug(RecordFolder(record), error)
-    found = _reconcile([run for record, run in runs.items() if record not in unreadable], spark, stage)
-    for record in unreadable:
-        found |= _reconcile([runs[record]], spark, stage)
+    found = _reconcile([*runs.values()], spark, stage)
     stage("judging")
     for record in batch:
         copied = remote.get(record)
@@ -123,10 +115,7 @@ def _conclude(record: Record, reconciliation: Reconciliation, copied: RemoteReco
 
 
 def _reconcile(runs: Sequence[Record], spark: Spark, stage: Stage) -> dict[Path, Reconciliation | EbbtideError]:
-    """Reconcile all runs at once; if that fails, each half by itself.
-
-    Some damage shows only when rows are read.
-    """
+    """Reconcile all runs at once; if the jobs fail, each by itself."""
     from analysis.items import reconcile_checked
 
     if not runs:
@@ -136,5 +125,4 @@ def _reconcile(runs: Sequence[Record], spark: Spark, stage: Stage) -> dict[Path,
     except EbbtideError as error:
         if len(runs) == 1:
             return {runs[0].folder.path: error}
-    half = len(runs) // 2
-    return _reconcile(runs[:half], spark, stage) | _reconcile(runs[half:], spark, stage)
+    return {path: one for run in runs for path, one in _reconcile([run], spark, stage).items()}

@@ -39,8 +39,7 @@ from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.steps.process import StartStep
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.untrusted.files import is_file
-from ebbtide.untrusted.parquet import READ_ERRORS, ParquetSource, read_rows
-from ebbtide.untrusted.values import lack_of_host
+from ebbtide.untrusted.parquet import ParquetSource, read_rows
 
 OF_LOSSES = frozenset(
     {*TIMELINE, "sends", "polls", "watermarks", "replicas", "steps", "manifest", "scenario", "evidence"}
@@ -106,25 +105,6 @@ def gaps_of(record: RecordFiles) -> tuple[Gap, ...]:
             found += _gaps_by_configs(record)
             found += _gaps_by_upgrades(record)
     return tuple({one.what: one for one in reversed(found)}.values())[::-1]
-
-
-def has_unreadable_rows(record: RecordFiles, gaps: Sequence[Gap]) -> bool:
-    """Return whether a file that differs from SHA256SUMS has unreadable rows. No other file is read."""
-    changed = {one.what for one in gaps}
-    sources = [source for table in TABLES for source in record.files(table)]
-    return any(record.folder.name_of(one.path) in changed and not _can_read_rows(one) for one in sources)
-
-
-def _can_read_rows(source: ParquetSource) -> bool:
-    try:
-        with source.open() as file:
-            for batch in file.iter_batches():
-                batch.validate(full=True)
-    except READ_ERRORS as error:
-        if lack := lack_of_host(error, "a table's file", source.path):
-            raise lack from None
-        return False
-    return True
 
 
 def is_raw_whole(record: RecordFiles) -> bool:

@@ -13,9 +13,12 @@ from real_records import unpack_record
 from records import as_record
 
 from analysis import items
+from analysis.items import on_spark
+from analysis.items.summary import AnomalySummary
 from analysis.judging import many_records as many
 from analysis.judging import warm_up
 from analysis.record.record import Record
+from analysis.rows.summing import SummedRun
 from analysis.spark.session import Jvm
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.folder import RecordFolder
@@ -55,31 +58,29 @@ def test_a_bug_that_one_record_brings_out_stops_no_other(
     assert "KeyError: 'a column'" in traceback.read_text()
 
 
-def test_a_record_with_rows_that_cannot_be_read_is_reconciled_by_itself(
+def test_a_record_with_rows_that_cannot_be_read_runs_no_job_and_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So the jobs of the others run once, and not again for each half of them."""
     jobs: list[list[str]] = []
 
-    def reconcile_checked(_: object, runs: list[Record], *__: object) -> list[None]:
+    def find_items(_: object, asked: list[SummedRun], runs: list[Record], __: object) -> list[AnomalySummary]:
+        assert [one.facts.run for one in asked] == [*range(len(runs))]
         jobs.append([run.folder.path.name for run in runs])
-        if "bad" in jobs[-1]:
-            raise UsageError("a table's file is damaged")
-        return [None] * len(runs)
+        return [AnomalySummary() for _ in runs]
 
     records = []
     for name in ("good", "bad", "better"):
-        record = unpack_record("last-replica-standing-4.4.0", tmp_path / name)
+        record = unpack_record("unclean-election-4.4.0", tmp_path / name)
         records.append(record.rename(tmp_path / name / name))
         write_sums(RecordFolder(records[-1]))
     path = records[1] / "polls" / "consumer-1.parquet"
     content = bytearray(path.read_bytes())
     content[4:200] = bytes(196)
     path.write_bytes(content)
-    monkeypatch.setattr(items, "reconcile_checked", reconcile_checked)
+    monkeypatch.setattr(on_spark, "find_items", find_items)
     monkeypatch.setattr(many, "conclude", lambda *_, **__: VERDICT)
     found = dict(many.judge_many(records, None))  # type: ignore[arg-type]
-    assert jobs == [["good", "better"], ["bad"]]
+    assert jobs == [["good", "better"]]
     assert isinstance(found[records[1]], UsageError)
     assert found[records[0]] is found[records[2]] is VERDICT
 
