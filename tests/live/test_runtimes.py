@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from host_turn import HOST
 from live.clusters import CONTROLLER, READY_S, Cluster
+from quick import quick_first
 
 from cluster.host.namespaces import Cut
 from cluster.host.writeback import HELD_SETTINGS
@@ -119,6 +120,7 @@ def test_write_back_is_held_where_unsynced_pages_are_to_be_lost(runtime: Runtime
         assert held == (runtime.power_loss_method == "fs-shutdown")
 
 
+@pytest.mark.slow
 def test_a_killed_broker_comes_back_as_the_same_node(runtime: Runtime) -> None:
     identity = (runtime.data_dir(1) / "meta.properties").read_text()
     pid = runtime.pid(1)
@@ -131,6 +133,7 @@ def test_a_killed_broker_comes_back_as_the_same_node(runtime: Runtime) -> None:
     assert (runtime.data_dir(1) / "meta.properties").read_text() == identity
 
 
+@pytest.mark.slow
 def test_a_cleanly_stopped_broker_leaves_its_clean_shutdown_file(runtime: Runtime) -> None:
     _proven(process.stop(runtime, 2))
     assert runtime.exit_status(2) in CLEAN_EXIT_CODES
@@ -138,7 +141,7 @@ def test_a_cleanly_stopped_broker_leaves_its_clean_shutdown_file(runtime: Runtim
     _bring_back(runtime, 2)
 
 
-@pytest.mark.parametrize("node", [1, CONTROLLER])
+@pytest.mark.parametrize("node", quick_first([CONTROLLER, 1]))
 def test_a_node_that_lost_power_comes_back_with_what_was_fsynced(runtime: Runtime, node: int) -> None:
     effect = disk.power_loss(runtime, node)
     metadata = effect.proof["logs"]["__cluster_metadata-0"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from judge_records import Story, last_replica_standing, ns
+from pyspark.sql import SparkSession
 
-from analysis.spark.session import session
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.verdict import read_verdict
@@ -72,17 +70,9 @@ def told_whole(record: Path) -> Story:
     return story
 
 
-@pytest.fixture(scope="module")
-def one_session() -> Iterator[None]:
-    """One Spark session for the module; `analyze` uses the one that is there."""
-    with session():
-        yield
-    gc.collect()
-
-
 @pytest.mark.spark
 def test_a_record_is_judged_from_its_tables_alone(
-    tmp_path: Path, one_session: None, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = tmp_path / "run"
     record.mkdir()
@@ -112,7 +102,7 @@ def test_a_record_is_judged_from_its_tables_alone(
 
 
 @pytest.mark.spark
-def test_records_below_a_folder_with_a_backslash_and_blanks_are_judged(tmp_path: Path, one_session: None) -> None:
+def test_records_below_a_folder_with_a_backslash_and_blanks_are_judged(tmp_path: Path, spark: SparkSession) -> None:
     for name in ("one", "two"):
         record = tmp_path / "a b\\c" / name
         (record / "polls").mkdir(parents=True)
@@ -128,7 +118,7 @@ def test_records_below_a_folder_with_a_backslash_and_blanks_are_judged(tmp_path:
 
 
 @pytest.mark.spark
-def test_a_record_of_nothing_but_its_manifest_is_inconclusive(tmp_path: Path, one_session: None) -> None:
+def test_a_record_of_nothing_but_its_manifest_is_inconclusive(tmp_path: Path, spark: SparkSession) -> None:
     story = Story(tmp_path)
     story.steps = None
     story.write()
@@ -152,7 +142,7 @@ def _spoil_sends(record: Path) -> Path:
 
 @pytest.mark.spark
 def test_records_judged_together_get_the_verdicts_that_they_get_singly(
-    tmp_path: Path, one_session: None, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = [tmp_path / name for name in ("loses", "spoilt", "reads-all", "empty")]
     for folder in folders:

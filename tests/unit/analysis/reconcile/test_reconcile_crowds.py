@@ -25,7 +25,10 @@ CROWD = 300
 AT = 1_000
 """The offset at which the crowd of values stood."""
 
-PATHS = pytest.mark.parametrize("narrows", [False, True], ids=["all rows at once", "only what differs"])
+PATHS = pytest.mark.parametrize(
+    "narrows",
+    [pytest.param(False, marks=pytest.mark.slow, id="all rows at once"), pytest.param(True, id="only what differs")],
+)
 
 
 def crowds() -> RecordBuilder:

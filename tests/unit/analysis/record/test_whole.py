@@ -118,11 +118,12 @@ def test_every_damage_to_what_is_judged_is_seen_at_places_of_each_kind(name: str
         path.write_bytes(content)
 
 
-def test_two_damages_at_once_do_not_hide_each_other(record: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("pairs", quick_first((10, 60)))
+def test_two_damages_at_once_do_not_hide_each_other(record: Path, tmp_path: Path, pairs: int) -> None:
     not_judged = ("raw/", "logs/", SUMS)
     found = [one for one in [*removals(record), *damages(record, 19, 20)] if not one.name.startswith(not_judged)]
     rolled = random.Random(19)
-    for number in range(60):
+    for number in range(pairs):
         damage = combine(*rolled.sample(found, 2))
         copy = copy_of(record, tmp_path / str(number), damage)
         with contextlib.suppress(UsageError):

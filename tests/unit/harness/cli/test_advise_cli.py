@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from made_cluster import MadeCluster, served_cluster
 from made_snapshots import ELR, brokers, cluster, topic
+from quick import quick_first
 
 from analysis.advise.advice import advise
 from analysis.advise.assumption import parse_assumption
@@ -53,7 +54,7 @@ def test_an_assumption_stands_beside_today(capsys: pytest.CaptureFixture[str]) -
     assert "price: flush.messages=1: an fsync for each batch" in said
 
 
-@pytest.mark.parametrize("minor", ["3.4", "3.9", "4.0", "4.3"])
+@pytest.mark.parametrize("minor", quick_first(["4.3", "3.4", "3.9", "4.0"]))
 def test_each_proposed_change_names_its_price(minor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved, page = tmp_path / "cluster.json", tmp_path / "advice.html"
     topics = (topic("one", 1, 1), topic("all", 3, 1, configs={"unclean.leader.election.enable": "true"}))
