@@ -14,7 +14,6 @@ from records import as_record
 
 from analysis.explain.table_rows import find_rows
 from analysis.record import table_files as reconcile_files
-from analysis.record.whole import _can_read_rows
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.journal import convert
 from ebbtide.record.folder import RecordFolder
@@ -45,7 +44,6 @@ READERS: list[tuple[str, Callable[[Path], object]]] = [
     ("ebbtide.untrusted.parquet.ds.FileSystemDataset", lambda path: read_rows([path], "sends")),
     ("ebbtide.record.reading.pq.ParquetFile", lambda path: _read(path, SENDS)),
     ("ebbtide.untrusted.parquet.pq.ParquetFile", lambda path: list(find_rows(as_record(path.parents[1]), "sends"))),
-    ("ebbtide.untrusted.parquet.pq.ParquetFile", lambda path: _can_read_rows(ParquetSource(path))),
     (
         "ebbtide.untrusted.parquet.pq.read_metadata",
         lambda path: reconcile_files.check_file(ParquetSource(path), "sends", []),
