@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 
 from analysis.record.record import Record
 from analysis.report.html import write_report
-from analysis.report.model import build
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest, TopicSetup, Topology, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
@@ -60,7 +59,7 @@ def write_large_page(record: Path, records: int = RECORDS) -> Path:
     verdict = Verdict(
         run_id=manifest.run_id, outcome="as-predicted", counts=Counts(sends=records, acked=records, polls=records)
     )
-    return write_report(RecordFolder(record), build(Record(RecordFolder(record), manifest), verdict))
+    return write_report(Record(RecordFolder(record), manifest), verdict)
 
 
 def _ns(at_s: float) -> int:

@@ -107,7 +107,10 @@ def _prepare(folder: Path, copied: RemoteRecord | None) -> Record:
 
 
 def _conclude(record: Record, reconciliation: Reconciliation, copied: RemoteRecord | None, seen: Seen) -> Verdict:
-    verdict = conclude(record, reconciliation, named=None if copied is None else copied.address)
+    from analysis.report.html import write_report
+
+    verdict = conclude(record, reconciliation)
+    write_report(record, verdict, named=None if copied is None else copied.address)
     if copied is not None:
         copied.put_back()
     seen(record, verdict)

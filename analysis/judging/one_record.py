@@ -73,12 +73,15 @@ def judge(record: RecordFolder, spark: Spark, stage: Callable[[str], None] = lam
     Raises `UsageError` when it is not a record, or one of its files is damaged.
     """
     from analysis.items import reconcile
+    from analysis.report.html import write_report
 
     stage("reading")
     prepared = prepare_record(record)
     reconciliation = reconcile(spark, prepared, stage)
     stage("judging")
-    return conclude(prepared, reconciliation)
+    verdict = conclude(prepared, reconciliation)
+    write_report(prepared, verdict)
+    return verdict
 
 
 def prepare_record(folder: RecordFolder) -> Record:
@@ -92,17 +95,10 @@ def prepare_record(folder: RecordFolder) -> Record:
     return record
 
 
-def conclude(record: Record, reconciliation: Reconciliation, *, named: str | None = None) -> Verdict:
-    """Write the verdict on a reconciled record and its report, and return the verdict.
-
-    `named`: what the report calls the record, if given.
-    """
-    from analysis.report.html import write_report
-    from analysis.report.model import build
-
+def conclude(record: Record, reconciliation: Reconciliation) -> Verdict:
+    """Write the verdict on a reconciled record, and return it."""
     verdict = verdict_of(record, reconciliation)
     write_verdict(record.folder, verdict)
-    write_report(record.folder, build(record, verdict, named=named))
     return verdict
 
 

@@ -6,13 +6,14 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from analysis.report.model import STATES_MAX, ReportModel
+from analysis.record.record import Record
+from analysis.report.model import STATES_MAX, ReportModel, build
 from analysis.report.pages import page_templates, script_hash
 from analysis.report.stories import STORIES_MAX
 from analysis.sentences import words
 from ebbtide.record.files import write_atomically
-from ebbtide.record.folder import RecordFolder
 from ebbtide.record.outages import age_text
+from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.facts import FACTS
 
 REPORT = "report.html"
@@ -81,8 +82,8 @@ def fit_class(fit_px: int) -> str:
     return f"f{next((width for width in _FITS_PX if fit_px <= width), 9999)}"
 
 
-def write_report(record: RecordFolder, report: ReportModel) -> Path:
-    """Replace the record's report.html, and return its path."""
-    path = record / REPORT
-    write_atomically(path, render(report).encode())
+def write_report(record: Record, verdict: Verdict, *, named: str | None = None) -> Path:
+    """Replace the report.html of a judged record, and return its path; `named`: what it calls the record, if given."""
+    path = record.folder / REPORT
+    write_atomically(path, render(build(record, verdict, named)).encode())
     return path

@@ -14,7 +14,6 @@ from real_records import unpack_record
 from records import as_record
 
 from analysis.report.html import write_report
-from analysis.report.model import build
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import VERDICT, Verdict, read_judgement
@@ -41,7 +40,7 @@ def write_page(record: Path, verdict: Verdict | None = None) -> Path:
     """Write the report of a judged record."""
     manifest = read_manifest(RecordFolder(record))
     verdict = verdict if verdict is not None else read_judgement(RecordFolder(record))
-    return write_report(RecordFolder(record), build(as_record(record, manifest), verdict))
+    return write_report(as_record(record, manifest), verdict)
 
 
 def rows(record: Path, table: str) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from analysis.items import check_record
 from analysis.judge.rules import registry
 from analysis.judging.one_record import conclude, judge, prepare_record
 from analysis.reconcile.model import Reconciliation
+from analysis.report.html import write_report
 from analysis.rows.summing import sum_up
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import write_sums
@@ -55,7 +56,7 @@ def test_judging_opens_each_small_file_as_seldom_as_it_is_known_to(tmp_path: Pat
     with opens_in(folder) as opened:
         record = prepare_record(RecordFolder(folder))
         check_record(record)
-        conclude(record, Reconciliation(counts=Counts(), anomalies=[], unknown={}))
+        write_report(record, conclude(record, Reconciliation(counts=Counts(), anomalies=[], unknown={})))
     small = {name: count for name, count in opened.items() if not name.endswith((".parquet", ".part", ".going"))}
     assert small == OPENS
 
@@ -82,7 +83,7 @@ def test_judging_opens_each_table_that_is_too_large_to_be_held_at_most_three_tim
         record = prepare_record(RecordFolder(folder))
         check_record(record)
         sum_up(record, 0, lambda: tmp_path, registry.questions())
-        conclude(record, Reconciliation(counts=Counts()))
+        write_report(record, conclude(record, Reconciliation(counts=Counts())))
     most: dict[str, int] = {}
     for name, count in opened.items():
         table = name.partition("/")[0]

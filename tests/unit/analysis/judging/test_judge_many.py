@@ -18,6 +18,7 @@ from analysis.items.summary import AnomalySummary
 from analysis.judging import many_records as many
 from analysis.judging import warm_up
 from analysis.record.record import Record
+from analysis.report import html
 from analysis.rows.summing import SummedRun
 from analysis.spark.session import Jvm
 from ebbtide.errors import ExitCode, UsageError
@@ -44,6 +45,7 @@ def test_a_bug_that_one_record_brings_out_stops_no_other(
         many, "prepare_record", lambda folder: finish("prepare_record", folder.path, as_record(folder.path))
     )
     monkeypatch.setattr(many, "conclude", lambda record, *_, **__: finish("conclude", record.folder.path, VERDICT))
+    monkeypatch.setattr(html, "write_report", lambda *_, **__: None)
     monkeypatch.setattr(items, "check_record", lambda _: None)
     monkeypatch.setattr(many, "_reconcile", lambda runs, *_: {run.folder.path: None for run in runs})
     monkeypatch.setattr(crash, "state_dir", lambda: tmp_path / "state")
@@ -79,6 +81,7 @@ def test_a_record_with_rows_that_cannot_be_read_runs_no_job_and_stops_no_other(
     path.write_bytes(content)
     monkeypatch.setattr(on_spark, "find_items", find_items)
     monkeypatch.setattr(many, "conclude", lambda *_, **__: VERDICT)
+    monkeypatch.setattr(html, "write_report", lambda *_, **__: None)
     found = dict(many.judge_many(records, None))  # type: ignore[arg-type]
     assert jobs == [["good", "better"]]
     assert isinstance(found[records[1]], UsageError)

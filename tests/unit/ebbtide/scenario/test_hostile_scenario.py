@@ -19,6 +19,7 @@ from scenario_problems import problems
 
 from analysis.judging.one_record import conclude, prepare_record
 from analysis.reconcile.model import Reconciliation
+from analysis.report.html import write_report
 from ebbtide.daemon.control import ask
 from ebbtide.daemon.messages import CreateTopic
 from ebbtide.errors import ExitCode, Problems, UsageError
@@ -295,7 +296,9 @@ def test_a_record_whose_run_id_names_no_folder_is_judged_in_its_own_folder(tmp_p
     story.predict('loss = { committed = "none" }')
     story.write()
     nothing = Reconciliation(counts=story.counts)
-    verdict = conclude(prepare_record(RecordFolder(record)), nothing)
+    prepared = prepare_record(RecordFolder(record))
+    verdict = conclude(prepared, nothing)
+    write_report(prepared, verdict)
     assert verdict.run_id == run_id
     assert read_verdict(RecordFolder(record)) == verdict
     assert (record / "report.html").is_file()

@@ -40,7 +40,6 @@ from analysis.judging.many_records import Bug, judge_many
 from analysis.judging.one_record import prepare_record, verdict_of
 from analysis.reconcile.model import Reconciliation
 from analysis.report.html import write_report
-from analysis.report.model import build
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.folders import remove_folder
 from ebbtide.record import open_run
@@ -138,7 +137,7 @@ def judge_without_spark(record: Path) -> None:
     pq.write_table(ANOMALY_SCHEMA.empty_table(), record / "anomalies" / "none.parquet")
     verdict = verdict_of(prepared, found)
     assert verdict.outcome != "as-predicted"
-    write_report(RecordFolder(record), build(prepared, verdict))
+    write_report(prepared, verdict)
 
 
 def read_all(record: Path) -> None:
