@@ -70,15 +70,14 @@ class Watermarks(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Down(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker's process ended within `ended`, and was started again at `started_ns` or later (`NEVER`: it was not).
+    """A broker's process surely ended within `ended`, and was started again at `started_ns` or later.
 
-    `proven`: a step proved the end. Otherwise the process may have lived on.
+    `started_ns` `NEVER`: it was not.
     """
 
     broker: int
     ended: Span
     started_ns: int = NEVER
-    proven: bool = True
 
 
 class Silence(msgspec.Struct, frozen=True, kw_only=True):

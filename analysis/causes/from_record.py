@@ -129,12 +129,13 @@ def _downs(steps: Sequence[StepEntry]) -> Iterator[Down]:
     for place, step in enumerate(steps):
         for node in step.nodes:
             kind, times, fired_ns = KINDS.get(step.step), step.times_of(node), step.fired_ns
-            if kind is None or fired_ns is None or not (times.ended or kind.takes_down):
+            is_proven = step.effect_ns is not None
+            if kind is None or fired_ns is None or not is_proven or not (times.ended or kind.takes_down):
                 continue
             ended = times.ended or Span(first_ns=fired_ns, last_ns=fired_ns + _UNMEASURED_NS)
             started = times.started if times.ended else None
             started_ns = started.first_ns if started else _start_after(steps[place + 1 :], node, fired_ns)
-            yield Down(broker=node, ended=ended, started_ns=started_ns, proven=step.effect_ns is not None)
+            yield Down(broker=node, ended=ended, started_ns=started_ns)
 
 
 def _start_after(later: Sequence[StepEntry], node: int, ended_ns: int) -> int:

@@ -31,20 +31,6 @@ class Liveness:
 
     # ---- by the steps: dead and silent brokers
 
-    def is_dead(self, broker: int, at_ns: int) -> bool:
-        """Whether the broker was surely dead at a moment of the metadata log."""
-        return any(
-            one.proven
-            and one.ended.last_ns + self.slack <= at_ns
-            and at_ns < min(one.started_ns + _BOOTS_NS, self._back_ns(broker, one)) - self.slack
-            for one in self._downs[broker]
-        )
-
-    def _back_ns(self, broker: int, one: Down) -> int:
-        """Return when the broker had registered after its process ended: only a new process does, whoever began it."""
-        ended_ns = one.ended.last_ns + self.slack
-        return next((event.at_ns for event in self.registrations(broker) if event.at_ns > ended_ns), NEVER)
-
     def died_by(self, broker: int, state: PartitionState) -> int:
         """Return the first time at or after a state by which the broker was surely dead, if it led by that state.
 
@@ -52,7 +38,7 @@ class Liveness:
         """
         registered, _ = self.registrations_around(broker, state)
         since_ns = max([state.at_ns - self.slack, *(one.at_ns + self.slack for one in registered)])
-        ends = [one.ended.last_ns for one in self._downs[broker] if one.proven]
+        ends = (one.ended.last_ns for one in self._downs[broker])
         return min((end for end in ends if end >= since_ns), default=NEVER)
 
     def silences(self, one: int, other: int) -> list[tuple[int, int]]:
@@ -62,7 +48,6 @@ class Liveness:
             spans = [
                 (down.ended.last_ns, min(NEVER, down.started_ns + _BOOTS_NS))
                 for down in (*self._downs[one], *self._downs[other])
-                if down.proven
             ]
             for silence in self.cluster.silences:
                 until_ns = silence.until_ns - self.slack
@@ -103,15 +88,15 @@ class Liveness:
 
         Such a broker never learns that it was elected: its next process has to register first.
         """
-        if self.is_dead(broker, state.at_ns):
-            return True
         before, _ = self.registrations_around(broker, state)
-        return bool(before) and any(
-            one.proven
-            and one.ended.last_ns + self.slack <= state.at_ns
-            and one.ended.first_ns > before[-1].at_ns + self.slack
-            for one in self._downs[broker]
-        )
+
+        def is_of(one: Down) -> bool:
+            """Whether the session is of the process that ended: none has registered since, or has been back to."""
+            if before:
+                return before[-1].at_ns + self.slack < one.ended.first_ns
+            return state.at_ns < one.started_ns + _BOOTS_NS - self.slack
+
+        return any(one.ended.last_ns + self.slack <= state.at_ns and is_of(one) for one in self._downs[broker])
 
     def registers_with(self, broker: int, state: PartitionState) -> bool:
         """Whether the broker registered in the batch of this state's record."""

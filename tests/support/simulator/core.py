@@ -60,7 +60,7 @@ def _cluster(history: TrueHistory) -> ClusterEvidence:
 
 def _downs(steps: list[StepEntry]) -> Iterable[Down]:
     for place, step in enumerate(steps):
-        if step.step not in _DOWN:
+        if step.step not in _DOWN or step.effect_ns is None:
             continue
         for node in step.nodes:
             times, fired = step.times_of(node), step.fired_ns
@@ -68,8 +68,7 @@ def _downs(steps: list[StepEntry]) -> Iterable[Down]:
             starts = (one for one in steps[place + 1 :] if one.step == "start" and node in one.nodes)
             started = next((one.fired_ns for one in starts), None)
             ended = times.ended or Span(first_ns=fired, last_ns=NEVER)
-            proven = step.effect_ns is not None
-            yield Down(broker=node, ended=ended, started_ns=NEVER if started is None else started, proven=proven)
+            yield Down(broker=node, ended=ended, started_ns=NEVER if started is None else started)
 
 
 def _silences(steps: list[StepEntry]) -> Iterable[Silence]:
