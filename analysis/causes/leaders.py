@@ -79,9 +79,9 @@ class Leaders:
 
     def by_name_before(self, at: int, since: int) -> int | None:
         """Return the last election behind `since` by which the winner of `at` is in the ISR, if it was by name."""
-        elections = self._elections
-        between = (one for one in reversed(elections.all) if since < one < at)
-        return next((one for one in between if self.kind[one] != "clean" and not elections.gap[one]), None)
+        elections, leader = self._elections, self._elections.states[at].leader
+        own = (one for one in reversed(elections.all) if since < one < at and elections.states[one].leader == leader)
+        return next((one for one in own if self.kind[one] != "clean" and not elections.gap[one]), None)
 
     def joins(self, at: int) -> frozenset[int]:
         """Return the followers that entered the ISR by the record of a state, by their own request."""

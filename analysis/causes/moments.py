@@ -32,9 +32,7 @@ def moments_of(evidence: PartitionEvidence, elections: Elections, liveness: Live
     for which, disk in enumerate(evidence.disks):
         places = _places_of(disk, elections, liveness.slack) if disk.broker in elections.brokers else []
         for place in places:
-            at_ns = evidence.states[place - 1].at_ns if place else disk.within.first_ns
-            at_ns = min(max(at_ns, disk.within.first_ns), disk.within.last_ns)
-            found.append((place, PartitionMoment(at_ns, "disk", which, place == places[-1])))
+            found.append((place, PartitionMoment(disk.within.first_ns, "disk", which, place == places[-1])))
     for broker in elections.brokers if not evidence.cluster.steps_known else ():
         times = [event.at_ns for event in liveness.registrations(broker)[1:]]
         if evidence.cluster.broker_events is None:
@@ -56,8 +54,6 @@ def _places_of(disk: DiskLoss, elections: Elections, slack: int) -> list[int]:
     places, lowest, isr = {_place(elections, first)}, 0, {disk.broker}
     for at, state in enumerate(elections.states):
         is_election, joins = elections.is_election(at), disk.broker in set(state.isr) - isr
-        if first < state.at_ns <= last:
-            places.add(at + 1)
         if (is_election or joins) and first - slack < state.at_ns < last + slack:
             places |= {at, at + 1}
         if ((is_election and state.leader == disk.broker) or joins) and abs(state.at_ns - first) < slack <= SLACK_NS:
