@@ -12,9 +12,12 @@ from functools import reduce
 from operator import or_
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis.causes.columns import PartitionTables
+from analysis.causes.evidence import NEVER, UNKNOWN
 from analysis.record.elections import ElectionEvent
 from analysis.record.files import of_partition
 from analysis.record.record import Record
@@ -54,7 +57,7 @@ class LossStory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _SendTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """When the records of a range were sent and acked."""
+    """When the first and the last record of a range were sent and acked."""
 
     sent_ns: tuple[int, int]
     done_ns: tuple[int, int]
@@ -64,7 +67,6 @@ class _LossRows(msgspec.Struct, frozen=True, kw_only=True):
     """The rows at the offsets of all losses, each table read once; None: the record has no such table."""
 
     lost: pa.Table | None
-    sends: pa.Table | None
     replicas: pa.Table | None
 
 
@@ -76,7 +78,6 @@ def stories_of(record: Record, verdict: Verdict, zero_ns: int | None) -> tuple[L
     there = reduce(or_, map(_in_range, told))
     rows = _LossRows(
         lost=_scan(record, ANOMALIES_DIR, ["value"], (pc.field("kind") == LOST) & there),
-        sends=_scan(record, "sends", ["acks", "value", "sent_ns", "done_ns"], there),
         replicas=_scan(record, "replicas", ["broker", "value"], there),
     )
     return tuple(_story(record, loss, rows, zero_ns, verdict) for loss in told)
@@ -86,7 +87,7 @@ def _story(record: Record, loss: Loss, rows: _LossRows, zero_ns: int | None, ver
     name, timeline = f"{loss.topic}-{loss.partition}", record.timeline
     kind = "committed" if loss.committed else "uncommitted"
     values = _lost_values(rows, loss)
-    times = _send_times(rows, loss, values)
+    times = _send_times(record, loss, values)
     elected = (
         elections_by_offset(timeline, (loss.topic, loss.partition)).get(loss.election.metadata_offset)
         if loss.election is not None
@@ -235,16 +236,15 @@ def _lost_values(rows: _LossRows, loss: Loss) -> pa.Array:
     return rows.lost.filter(_in_range(loss)).column("value").combine_chunks()
 
 
-def _send_times(rows: _LossRows, loss: Loss, values: pa.Array) -> _SendTimes | None:
-    if rows.sends is None:
+def _send_times(record: Record, loss: Loss, values: pa.Array) -> _SendTimes | None:
+    """Return when the lost records were sent; the causes have read them."""
+    sends = PartitionTables(record, loss.topic, loss.partition).sends()
+    mine = (sends.acks == loss.acks) & (sends.offset >= loss.first_offset) & (sends.offset <= loss.last_offset)
+    mine &= np.isin(sends.value, values.to_numpy(zero_copy_only=False))
+    sent, done = sends.sent_ns[mine & (sends.sent_ns != UNKNOWN)], sends.done_ns[mine & (sends.done_ns != NEVER)]
+    if not len(sent) or not len(done):
         return None
-    found = rows.sends.filter(_in_range(loss) & (pc.field("acks") == loss.acks) & pc.field("value").isin(values))
-    if not found.num_rows:
-        return None
-    sent, done = (pc.min_max(found.column(name)).as_py() for name in ("sent_ns", "done_ns"))
-    if done["min"] is None:
-        return None
-    return _SendTimes(sent_ns=(sent["min"], sent["max"]), done_ns=(done["min"], done["max"]))
+    return _SendTimes(sent_ns=(int(sent.min()), int(sent.max())), done_ns=(int(done.min()), int(done.max())))
 
 
 def _scan(record: Record, table: str, columns: Sequence[str], wanted: pc.Expression) -> pa.Table | None:

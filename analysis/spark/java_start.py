@@ -147,16 +147,16 @@ class JavaStart:
 
 
 @contextmanager
-def early_start(master: str | None = None, *, many: bool = False) -> Iterator[JavaStart | None]:
+def early_start(*, many: bool = False) -> Iterator[JavaStart | None]:
     """Launch the Java process of a session for the block, which imports PySpark meanwhile.
 
     None where there is nothing to gain, and where the start fails: the session's own start then says why.
     """
     start = None
     try:
-        if "pyspark" not in sys.modules and is_local(master or LOCAL_MASTER):
+        if "pyspark" not in sys.modules:
             with contextlib.suppress(Exception), defer_signals():
-                start = JavaStart(master or LOCAL_MASTER, many=many)
+                start = JavaStart(LOCAL_MASTER, many=many)
                 start.launch()
         yield start if start is not None and start.process is not None else None
     finally:
