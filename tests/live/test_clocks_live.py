@@ -73,7 +73,6 @@ exercised = ["clocks-set", "kills"]
 @pytest.mark.parametrize(
     ("runtime", "kafka"),
     [
-        ("local", "4.3.1"),
         ("local", "3.9.1"),
         pytest.param("docker", "4.3.1", marks=pytest.mark.docker),
     ],

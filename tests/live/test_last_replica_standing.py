@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,6 @@ from ebbtide.record.steps import read_steps
 from ebbtide.record.sums import SUMS
 from ebbtide.record.verdict import Verdict, read_verdict
 from ebbtide.waiting import wait_until
-from harness.cli.main import main
 from harness.runner.launch import LaunchOptions
 
 if TYPE_CHECKING:
@@ -122,33 +120,6 @@ def test_every_fault_of_the_demo_carries_its_proof(demo: Demo, kafka: str) -> No
     assert power_loss["logs"]["t-0"]["leo_before"] >= 1000
     assert power_loss["logs"]["t-0"]["leo_after"] == 0
     assert power_loss["lost_bytes"] > 0
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_a_record_copied_elsewhere_gets_the_same_verdict(demo: Demo, spark: SparkSession, tmp_path: Path) -> None:
-    HOST.lend()
-    copy = tmp_path / "copied"
-    shutil.copytree(demo.records["3.9.1"], copy)
-    (copy / "verdict.json").unlink()
-    assert main(["analyze", str(copy), "--json"]) == 0
-    assert verdict_of(copy) == verdict_of(demo.records["3.9.1"])
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_a_prediction_turned_round_is_contradicted_by_the_evidence(
-    demo: Demo, spark: SparkSession, tmp_path: Path
-) -> None:
-    copy = tmp_path / "turned"
-    shutil.copytree(demo.records["3.9.1"], copy)
-    scenario = copy / "scenario.toml"
-    text = scenario.read_text()
-    assert 'committed = "some"' in text
-    scenario.write_text(text.replace('committed = "some"', 'committed = "none"').replace("at_least = 1000\n", ""))
-    (copy / SUMS).unlink()
-    [(_, verdict)] = in_process.judge([copy], spark)
-    assert verdict.outcome == "contradicted", verdict.why
 
 
 def _essence(verdict: Verdict) -> object:
