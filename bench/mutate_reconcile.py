@@ -86,11 +86,6 @@ class Suite:
             for number, builder in enumerate(builders)
         ]
 
-    @property
-    def records(self) -> list[Path]:
-        """The folders of the histories."""
-        return [record.folder.path for record in self._records]
-
     def differs(self, spark: SparkSession, *, only_narrowed: bool | None = None) -> str | None:
         """Return what shows that something is wrong; None if all is as expected.
 

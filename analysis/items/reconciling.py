@@ -43,7 +43,7 @@ def reconcile_all(
 ) -> list[Reconciliation]:
     """Reconcile several records in the same jobs; `stage` is called with each stage.
 
-    Raises as `reconcile` does: for any of the records, and then none is done.
+    Raises as `reconcile` does, for the first of the records that cannot be reconciled.
     """
     for record in records:
         check_record(record)

@@ -11,8 +11,8 @@
 The judge's scans are named beforehand (`Record.asked`), and the pass that sums up a table feeds them all. A scan that
 nobody named reads its tables when somebody first asks for its result.
 
-A scan takes each row once, however often its record is summed up: records that are judged together are summed up again
-where one of them is damaged.
+A scan takes each row once, however often its record is summed up: where the jobs of several records fail, each
+record is summed up once more.
 """
 
 from __future__ import annotations
