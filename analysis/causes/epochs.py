@@ -37,8 +37,7 @@ class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
     """What is known of one epoch.
 
     - `start_max`: it began at or below this offset. `end_min`: its log reached this offset.
-    - `offsets`: where rows of it stand. `hw_max`: the highest HW that its leader served; `read_max`: its highest
-      offset that a consumer read. `is_seen`: somebody saw it lead.
+    - `offsets`: where rows of it stand. `is_seen`: somebody saw it lead.
     - `committed`: by when its offsets were committed.
     - `appended`: its acked records by offset, each with the latest send up to it and the earliest ack or read from it.
     """
@@ -46,8 +45,6 @@ class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
     start_max: int = NEVER
     end_min: int = 0
     offsets: Ints = column()
-    hw_max: int = 0
-    read_max: int = -1
     is_seen: bool = False
     committed: Covered = Covered([], [])
     appended: tuple[Ints, Ints, Ints] = (column(), column(), column())
@@ -89,8 +86,6 @@ class LeaderEpochs:
             start_max=int(np.concatenate((offsets, final, sure)).min(initial=NEVER)),
             end_min=max(int(offsets.max(initial=-1)) + 1, int(hws.max(initial=0))),
             offsets=np.unique(offsets),
-            hw_max=int(hws.max(initial=0)),
-            read_max=int(polls.offset[read].max(initial=-1)),
             is_seen=bool(len(offsets)) or bool((marks.broker[served] == state.leader).any()),
             committed=Covered.of(
                 np.concatenate((polls.offset[read], hws - 1)), np.concatenate((polls.at_ns[read], times))

@@ -1,10 +1,10 @@
 """Which histories of one record fit the evidence, and the election that each of them blames.
 
 A history fixes what the evidence leaves open: who wrote the record, whether an elected broker led, and whether a leader
-had the record. Where the evidence gives no order, it also fixes whether a disk was lost before an election, whether a
-gap hides an election, and under which leader consumers were served the record. Equal histories are merged after each
-moment, so their number stays small. The guilty election of a history is the first leader without the record behind the
-last leader with it. Guilt goes by the order of the metadata log, not by the clock.
+had the record. Where the evidence gives no order, it also fixes whether a disk was lost before an election, and whether
+a gap hides an election. Equal histories are merged after each moment, so their number stays small. The guilty election
+of a history is the first leader without the record behind the last leader with it. Guilt goes by the order of the
+metadata log, not by the clock.
 """
 
 from __future__ import annotations
@@ -65,8 +65,7 @@ class History(NamedTuple):
     - `holder`: the last election whose leader had the record.
     - `leader`: the election of the broker that leads now; None: nobody leads, or it is not known who.
     - `lost_early`: the disk losses that have happened although they may come later.
-    - `awaits_reader`: consumers read the record, and no leader up to now served it to them.
-    - `was_missing`: a leader lacked the record, so logs may have another one at its offset.
+    - `may_differ`: logs may have another record at its offset, because a leader before or behind the writer lacked it.
     """
 
     sets: Sets
@@ -75,8 +74,7 @@ class History(NamedTuple):
     is_committed: bool
     guilt: Guilt | None = None
     lost_early: frozenset[int] = frozenset()
-    awaits_reader: bool = False
-    was_missing: bool = False
+    may_differ: bool = False
 
     @property
     def has_it(self) -> bool:
@@ -109,32 +107,28 @@ class Walk:
         found, latest = frozenset({self._begin()}), self._writer
         begin = ("state", self._writer)
         for moment in dropwhile(lambda one: (one.what, one.which) != begin, self._partition.moments):
-            is_state = moment.what == "state"
-            if is_state and self._asked.until is not None and moment.which > self._asked.until:
-                break
             narrowed = [self._narrow(one, moment, latest) for one in found]
             found = frozenset(after for one in narrowed for after in self._step(one, moment, latest))
             if len(found) > HISTORIES_MAX:
                 raise TooManyHistories
-            latest = moment.which if is_state else latest
-        if self._asked.until is not None:
-            return found
-        ends = (end for one in found for end in self._end(one))
+            if moment.what == "state":
+                latest = moment.which
+                if latest == self._asked.until:
+                    return found
         if self._elections.torn:
             # The last record that is known need not be the last election.
-            ends = (after for end in ends for after in self._pass_last(end))
-        # A leader that lacks the record serves it to nobody.
-        return frozenset(end for end in ends if not (end.guilt and end.awaits_reader))
+            return frozenset(after for one in found for after in self._pass_last(one))
+        return found
 
     def _begin(self) -> History:
-        asked, evidence = self._asked, self._partition.epochs.of[self._writer]
-        shown = asked.is_committed or evidence.hw_max > asked.offset or evidence.read_max >= asked.offset
+        asked = self._asked
+        shown = asked.is_committed or self._committed_ns[self._writer] < NEVER
         return History(
             sets=tuple(map(self._at_first, self._place)),
             holder=self._writer,
             leader=self._writer,
             is_committed=shown if asked.committed is None else asked.committed,
-            awaits_reader=asked.read_ns < NEVER,
+            may_differ=self._elections.leadership[self._writer] != self._elections.all[0] or self._elections.gap[0],
         )
 
     def _changed(self, one: History, brokers: Iterable[int], rule: Callable[[int], int]) -> History:
@@ -149,16 +143,9 @@ class Walk:
     def _narrow(self, one: History, moment: PartitionMoment, latest: int) -> History:
         """Narrow the sets by what was committed before the moment, in the state `latest`."""
         at, members = one.leader, self._states[latest].isr
-        if at is None or self._elections.has_gap_between(latest, latest + 1):
-            return one
-        if not one.has_it:
-            return one
-        if self._committed_ns[at] + self._slack <= moment.at_ns:
+        if at is not None and one.has_it and self._committed_ns[at] + self._slack <= moment.at_ns:
             return self._changed(one, members, after_commit)
-        if moment.what != "state":
-            return one
-        is_deposed = self._states[moment.which].leader_epoch > self._states[at].leader_epoch
-        return self._fetch_from_deposed(one, at, moment.at_ns) if is_deposed else one
+        return one
 
     def _at_first(self, broker: int) -> int:
         """Return what a replica may hold of the record when the leader of the writer's election has it."""
@@ -175,27 +162,19 @@ class Walk:
 
     def _committed_by(self, at: int) -> int:
         """Return the time by which the record was committed under an election, if its leader had the record."""
-        asked, evidence = self._asked, self._partition.epochs.of[at]
-        found = evidence.committed.by(asked.offset)
-        if at in self._leadership and asked.acks_all:
-            found = min(found, asked.done_ns)
-        if at == self._writer:
-            found = min(found, asked.read_ns)
-        return found
+        asked = self._asked
+        shown = self._partition.epochs.of[at].committed.by(asked.offset)
+        return min(shown, asked.read_ns, asked.done_ns if asked.acks_all else NEVER)
 
-    def _fetch_from_deposed(self, one: History, at: int, deposed_ns: int) -> History:
-        """Let replicas fetch the record from a leader that does not know yet that it leads no more, as they do not."""
-        deposed, stops_ns = self._states[at], self._leaders.acted_until[at] + self._slack
-        since_ns = deposed_ns - self._slack
-        fetching = [b for b in deposed.replicas if self._may_fetch(b, deposed.leader, since_ns, stops_ns)]
-        return self._follow_leader(one, fetching)
+    def _may_be_there(self, at_ns: int) -> bool:
+        """Whether the record may have been sent by a time of the metadata log."""
+        return at_ns + self._slack >= self._asked.sent_ns
 
     # ---- the moments
 
     def _step(self, one: History, moment: PartitionMoment, latest: int) -> Iterator[History]:
         if moment.what == "restart":
-            was_there = moment.at_ns + self._slack >= self._asked.sent_ns
-            yield self._changed(one, [moment.which] if was_there else [], after_restart)
+            yield self._changed(one, [moment.which] if self._may_be_there(moment.at_ns) else [], after_restart)
         elif moment.what == "disk":
             disk = self._partition.evidence.disks[moment.which]
             for after in self._lose_disk(one, moment, disk):
@@ -207,15 +186,6 @@ class Walk:
             for after in self._change_leader(one, moment.which):
                 yield self._follow(after, moment.which)
 
-    def _end(self, one: History) -> Iterator[History]:
-        """Yield the histories at the end: the disk of the last leader may have taken the record without an election."""
-        found = HAS_IT if one.leader is None else one.sets[self._place[self._states[one.leader].leader]]
-        taken = 0 if one.guilt else found & (DISK_TOOK_IT | UNRECORDED_LOSS)
-        if not taken or found & HAS_IT:
-            yield one
-        if taken:
-            yield one._replace(guilt=Guilt(reasons=taken), awaits_reader=False)
-
     def _lose_disk(self, one: History, moment: PartitionMoment, disk: DiskLoss) -> Iterator[History]:
         """Yield the histories in which the disk was lost by now, and, before its last moment, will be lost later."""
         if moment.which in one.lost_early:
@@ -223,10 +193,9 @@ class Walk:
             return
         if not moment.is_last:
             yield one
-        is_first_log = self._is_first_log(one)
 
         def lose(found: int) -> int:
-            if disk.ends is not None and is_first_log:
+            if disk.ends is not None and not one.may_differ:
                 found = at_measured_end(found, self._asked.offset, disk.ends)
             return self._after_loss(found, disk)
 
@@ -236,11 +205,6 @@ class Walk:
     def _down(self, one: History) -> set[int]:
         """Return the brokers that lost their disk early: they are down as long as that may have come later, too."""
         return {self._partition.evidence.disks[which].broker for which in one.lost_early}
-
-    def _is_first_log(self, one: History) -> bool:
-        """Whether no log can have another record at the offset: the first leader wrote it, and all since had it."""
-        is_first = self._elections.leadership[self._writer] == self._elections.all[0] and not self._asked.may_be_older
-        return is_first and not one.was_missing and not self._elections.has_gaps
 
     def _after_loss(self, found: int, disk: DiskLoss) -> int:
         """Return what a replica may hold after a disk loss, which took nothing that was sent later."""
@@ -256,10 +220,9 @@ class Walk:
             if self._states[at].leader < 0:
                 yield before._replace(leader=None)
             elif self._elections.is_election(at):
-                # A reassignment brings brokers into the ISR by the record that elects one of them.
                 yield from self._elect(self._join(before, at), at)
             else:
-                yield before
+                yield self._join(before, at)
 
     def _pass_last(self, one: History) -> Iterator[History]:
         """Yield the histories behind elections of which the records are missing at the end."""
@@ -273,7 +236,7 @@ class Walk:
     def _pass_hidden(one: History) -> set[History]:
         """Return the histories behind elections that a gap hides: their leaders had the record, or lacked it."""
         is_gone = not any(found & HAS_IT for found in one.sets)
-        one = one._replace(leader=None, awaits_reader=False)
+        one = one._replace(leader=None, may_differ=True)
         if is_gone:
             return {one._replace(guilt=one.guilt or Guilt())}
         one = one._replace(sets=tuple(map(after_gap, one.sets)))
@@ -282,39 +245,27 @@ class Walk:
     def _elect(self, one: History, at: int) -> Iterator[History]:
         """Yield the histories in which the winner did not lead, led with the record, or led without it."""
         asked, elections, winner = self._asked, self._elections, self._states[at].leader
-        is_down = winner in self._down(one)
         led, first, found = self._leaders.led[at], elections.leadership[at], one.sets[self._place[winner]]
         if not led:
             yield one._replace(leader=None)
-        if led is False or is_down:
+        if led is False or winner in self._down(one):
             return
         had = self._partition.epochs.had(at, asked.value, asked.offset, self._writer)
         if had is not False and found & HAS_IT:
             yield self._lead_with_it(one, at, winner)
         # The log of a leader only grows.
-        leads_on = one.leader is not None and elections.leadership[one.leader] == first
-        is_same_log = leads_on and one.has_it and first <= self._writer
+        is_same_log = one.has_it and elections.leadership[one.holder] == first
         if had is True or is_same_log:
             return
-        for before in self._served_by_now_or_later(one):
-            found = before.sets[self._place[winner]]
-            if found & ~HAS_IT or had is False:
-                after = self._changed(before, [winner], lambda found: found & ~HAS_IT or NEVER_HAD_IT)
-                guilt = before.guilt or self._guilt(after, at, lacking(found))
-                yield after._replace(guilt=guilt, leader=at, was_missing=True)
+        if found & ~HAS_IT or had is False:
+            after = self._changed(one, [winner], lacking)
+            yield after._replace(guilt=one.guilt or self._guilt(after, at, lacking(found)), leader=at, may_differ=True)
 
     def _lead_with_it(self, one: History, at: int, winner: int) -> History:
-        shown = self._asked.committed is None and self._partition.epochs.of[at].hw_max > self._asked.offset
+        shown = self._committed_ns[at] < NEVER
         return self._changed(one, [winner], lambda _: HAS_IT)._replace(
             holder=at, leader=at, guilt=one.guilt_after_return, is_committed=one.is_committed or shown
         )
-
-    @staticmethod
-    def _served_by_now_or_later(one: History) -> Iterator[History]:
-        """Yield the histories before a leader without the record: it was served to consumers by now, or will be."""
-        yield one
-        if one.awaits_reader and one.guilt is None:
-            yield one._replace(awaits_reader=False)
 
     def _guilt(self, one: History, at: int, reasons: int) -> Guilt:
         """Return what a history blames in which the winner of an election lacks the record for these reasons."""
@@ -334,24 +285,20 @@ class Walk:
     # ---- what followers may lose, and what they get
 
     def _follow(self, one: History, at: int) -> History:
-        """Let replicas enter the ISR by a state, and follow the leader until the next one."""
-        joins = frozenset[int]()
-        is_there = self._states[at].at_ns + self._slack >= self._asked.sent_ns
-        if is_there and at != self._writer and not self._elections.is_election(at):
-            one, joins = self._join(one, at), self._leaders.joins(at)
-        followers = set(self._states[at].replicas) - joins
-        return self._fetch(one, at, self._elections.began_ns[at] - self._slack, followers)
+        """Let replicas follow the leader from a state until the next one."""
+        return self._fetch(one, at, self._elections.began_ns[at] - self._slack, self._states[at].replicas)
 
     def _join(self, one: History, at: int) -> History:
         """Let brokers enter the ISR by the record of a state."""
-        for broker in self._leaders.joins(at) if one.leader is not None else ():
-            one = self._changed(one, [broker], partial(self._after_join, one, broker, at))
+        if one.leader is not None and self._may_be_there(self._states[at].at_ns):
+            for broker in self._leaders.joins(at):
+                one = self._changed(one, [broker], partial(self._after_join, one, broker, at))
         return one
 
     def _after_join(self, one: History, broker: int, at: int, found: int) -> int:
         """Return what a broker may hold that entered the ISR by the record of a state."""
         assert one.leader is not None
-        join = partial(after_join, leader_has_it=one.has_it, is_older=one.leader > self._writer)
+        join = partial(after_join, leader_has_it=one.has_it)
         losses, is_sure = self._partition.losses_since_request(broker, at)
         is_stale = self._partition.may_be_stale(broker, one.leader, at)
         by_living = 0 if losses and is_sure and not is_stale else join(found, may_be_stale=is_stale)
@@ -360,7 +307,7 @@ class Walk:
             by_dead = self._after_loss(by_dead, disk)
         return by_living | by_dead
 
-    def _fetch(self, one: History, at: int, since_ns: int, brokers: set[int]) -> History:
+    def _fetch(self, one: History, at: int, since_ns: int, brokers: Iterable[int]) -> History:
         """Let replicas follow the leader from a time until the state behind `at`, both by the clock of the steps."""
         state = self._states[at]
         if one.leader is None or self._liveness.has_dead_session(state.leader, state):
@@ -368,15 +315,14 @@ class Walk:
         # A leader that died serves no more fetches before it registers again.
         died_ns = self._liveness.died_by(state.leader, state)
         until_ns = min(self._elections.time(at + 1) + self._slack, died_ns)
-        followers = brokers.intersection(state.replicas) - self._down(one)
+        followers = set(brokers).intersection(state.replicas) - self._down(one)
         fetching = [broker for broker in followers if self._may_fetch(broker, state.leader, since_ns, until_ns)]
         return self._follow_leader(one, fetching)
 
     def _may_fetch(self, broker: int, leader: int, since_ns: int, until_ns: int) -> bool:
         """Whether a broker may have fetched the record within these times."""
         since_ns, until_ns = max(self._asked.sent_ns, since_ns), min(NEVER, until_ns)
-        is_asked = broker != leader and since_ns <= until_ns
-        return is_asked and not self._liveness.is_silent(broker, leader, since_ns, until_ns)
+        return broker != leader and not self._liveness.is_silent(broker, leader, since_ns, until_ns)
 
     def _follow_leader(self, one: History, brokers: Iterable[int]) -> History:
         return self._changed(one, brokers, lambda found: while_following(found, leader_has_it=one.has_it))

@@ -79,7 +79,7 @@ def while_following(found: int, *, leader_has_it: bool) -> int:
     return after_gap(found) if bool(found & HAS_IT) is not leader_has_it else found
 
 
-def after_join(found: int, *, leader_has_it: bool, is_older: bool, may_be_stale: bool) -> int:
+def after_join(found: int, *, leader_has_it: bool, may_be_stale: bool) -> int:
     """The replica entered the ISR, so its log had reached the HW and the start of the leader's epoch.
 
     `is_older`: the record is older than that epoch. `may_be_stale`: the request to enter may be from before a disk
@@ -90,8 +90,6 @@ def after_join(found: int, *, leader_has_it: bool, is_older: bool, may_be_stale:
     stale = 0
     if may_be_stale:
         stale = found & UNRECORDED_LOSS | (JOINED_WITHOUT_IT if found & (DISK_TOOK_IT | JOINED_WITHOUT_IT) else 0)
-    if is_older:
-        return HAS_IT | stale
     if found & (DISK_TOOK_IT | UNRECORDED_LOSS):
         return HAS_IT | stale | (found & NEVER_HAD_IT)
     return found | HAS_IT

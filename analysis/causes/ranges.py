@@ -66,7 +66,7 @@ def offset_cuts(partition: EvidentPartition) -> list[int]:
     found = {end for disk in partition.evidence.disks if disk.ends for end in (disk.ends.before, disk.ends.after)}
     times = np.unique([moment.at_ns - partition.liveness.slack for moment in partition.moments])
     for evidence in partition.epochs.of.values():
-        found |= {evidence.start_max, evidence.hw_max, evidence.read_max + 1}
+        found |= {evidence.start_max, *(last + 1 for last in evidence.committed.offsets[-1:])}
         places = np.searchsorted(times, column([*evidence.committed.times, NEVER]))
         found |= {evidence.committed.offsets[one] + 1 for one in np.flatnonzero(np.diff(places)).tolist()}
     return sorted(found)
