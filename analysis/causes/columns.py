@@ -1,7 +1,8 @@
 """Reads what was sent, read and served, and what the logs have in the end, of all partitions in one pass.
 
-A record of many rows is thinned out. What decides is kept: the lost records, what else stands at their offsets,
-and where each epoch begins and ends. Of the rest, each n-th record stays: it only sharpens by when others were there.
+A record of many rows is thinned out. What decides is kept: the lost records, what else stands at their offsets, a
+record that is to be explained, and where each epoch begins and ends. Of the rest, each n-th record stays: it only
+sharpens by when others were there.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class RowsOfPartitions(Scan[Mapping[tuple[str, Place], Mapping[str, Ints]]]):
         super().__init__(record)
         self._each = -(-sum(record.row_counts[table] for table in ("sends", "polls", "replicas")) // _WHOLE_MAX)
         self._lost = listed(record) if self._each > 1 else {}
+        self._explained = record.explained
         # Several threads read a table; its rows stay in the order of its files.
         self._parts: dict[tuple[str, Place], list[tuple[tuple[str, int], dict[str, Ints]]]] = {}
 
@@ -72,6 +74,8 @@ class RowsOfPartitions(Scan[Mapping[tuple[str, Place], Mapping[str, Ints]]]):
         """Return which rows decide. Of what somebody read, these are also the ends of each epoch and reader."""
         value, offset = part["value"], part["offset"]
         keep: Flags = (value % self._each == 0) | np.isin(value, lost_values) | np.isin(offset, lost_offsets)
+        if self._explained is not None:
+            keep |= value == self._explained
         if "leader_epoch" in part:
             for _, mine in parts_of([part["leader_epoch"], part[reader]]):
                 keep[[mine[offset[mine].argmin()], mine[offset[mine].argmax()]]] = True

@@ -52,6 +52,7 @@ def explain(record: Record, subject: Subject) -> Life:
     verdict = read_judgement(record.folder)
     states = record.timeline.states(subject.at.topic, subject.at.partition)
     brokers = sorted({broker for state in states for broker in state.replicas}) or list(manifest.topology.brokers)
+    record.explained = subject.value
     evident = EvidentRecord(record)
     partition = evident.partition(subject.at.topic, subject.at.partition)
     places = replica_places(record, subject, brokers, partition.evidence.replicas, manifest.raw_omitted)

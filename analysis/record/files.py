@@ -27,6 +27,9 @@ T = TypeVar("T", bound=msgspec.Struct)
 class RecordFiles(SmallFiles):
     """The files of a record. Raises `UsageError` where a file that is asked for is damaged."""
 
+    explained: int | None = None
+    """The value of the record that somebody wants explained; where rows are thinned out, its rows stay."""
+
     @cached_property
     def _sources(self) -> dict[str, tuple[ParquetSource, ...]]:
         return {}

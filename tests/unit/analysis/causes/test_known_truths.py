@@ -48,6 +48,22 @@ def test_a_partition_of_which_only_a_part_is_read_has_the_same_causes(
     assert causes_in(name, tmp_path / "thinned") == whole
 
 
+def test_of_a_record_that_is_to_be_explained_no_row_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = unpack_record("late-acks", tmp_path, KNOWN_TRUTHS)
+    whole = PartitionTables(as_record(folder), "t", 0).sends().value
+    monkeypatch.setattr("analysis.causes.columns._WHOLE_MAX", 90)
+    monkeypatch.setattr("analysis.causes.columns.listed", lambda _: {})
+    thinned = PartitionTables(as_record(folder), "t", 0).sends().value
+    left_out = int(whole[~np.isin(whole, thinned)][0])
+    record = as_record(folder)
+    record.explained = left_out
+    tables = PartitionTables(record, "t", 0)
+    of_logs = [log.value for log in tables.replicas().values()]
+    assert all(left_out in values for values in (tables.sends().value, *of_logs))
+
+
 def _lost(tables: PartitionTables) -> tuple[Ints, Ints]:
     """Return the lost records, as the reconciliation lists them in anomalies/."""
     sends = tables.sends()
