@@ -20,16 +20,17 @@ class Elections:
     - `hides[i]`: that gap may hide an election.
     - `all`: the indexes of the states that elected a leader.
     - `leadership[i]`: the first election of the leadership of election `i`. A leadership is the elections of one
-      leader in a row, with no other leader, no leaderless state and no gap between. Its log only grows meanwhile.
+      leader in a row, with no other leader, no leaderless state and no hidden election between. Its log only grows
+      meanwhile.
     - `of_epoch`: the election of each epoch that was used once.
     - `began_ns[i]`: state `i` began no earlier; the record that began it may be missing right before it.
     """
 
     def __init__(self, states: tuple[PartitionState, ...], *, torn: bool) -> None:
         self.states, self.torn = states, torn
-        self.gap = [bool(states) and states[0].partition_epoch > 0]
-        self.hides = [self.gap[0] and states[0].leader_epoch > 0] if states else []
-        self.all = [0] if states and states[0].leader >= 0 else []
+        self.gap = [one.partition_epoch > 0 for one in states[:1]]
+        self.hides = [one.leader_epoch > 0 for one in states[:1]]
+        self.all = [0 for one in states[:1] if one.leader >= 0]
         self.leadership = {at: at for at in self.all}
         for at, (before, after) in enumerate(pairwise(states), 1):
             risen = after.leader_epoch - before.leader_epoch
@@ -37,7 +38,7 @@ class Elections:
             self.hides.append(self.gap[at] and risen > (1 if after.leader >= 0 else 0))
             if after.leader >= 0 and (risen != 0 or after.leader != before.leader):
                 earlier = self.all[-1] if self.all else at
-                leads_on = before.leader == after.leader and not any(self.gap[earlier + 1 : at + 1])
+                leads_on = before.leader == after.leader and not any(self.hides[earlier + 1 : at + 1])
                 self.leadership[at] = self.leadership[earlier] if leads_on else at
                 self.all.append(at)
         self._elected = frozenset(self.all)

@@ -39,7 +39,8 @@ class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
     - `start_max`: it began at or below this offset. `end_min`: its log reached this offset.
     - `offsets`: where rows of it stand. `is_seen`: somebody saw it lead.
     - `committed`: by when its offsets were committed.
-    - `appended`: its acked records by offset, each with the latest send up to it and the earliest ack or read from it.
+    - `appended`: the offsets of its acked records in order; for each place between them, the latest send below it, and
+      the earliest ack or read above it.
     """
 
     start_max: int = NEVER
@@ -47,7 +48,7 @@ class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
     offsets: Ints = column()
     is_seen: bool = False
     committed: Covered = Covered([], [])
-    appended: tuple[Ints, Ints, Ints] = (column(), column(), column())
+    appended: tuple[Ints, Ints, Ints] = (column(), column([0]), column([NEVER]))
 
 
 class LeaderEpochs:
@@ -60,8 +61,8 @@ class LeaderEpochs:
 
     def __init__(self, evidence: PartitionEvidence, elections: Elections) -> None:
         self.elections, self._sends, self._marks = elections, evidence.sends, evidence.watermarks
-        last = elections.states[-1].leader if elections.states and not elections.torn else UNKNOWN
-        of_last = [log for broker, log in evidence.replicas.items() if broker == last]
+        last = [one.leader for one in elections.states[-1:] if not elections.torn]
+        of_last = [log for broker, log in evidence.replicas.items() if broker in last]
         self._final = ReadRows.joined([evidence.final, *of_last])
         self._logs = [(frozenset(log.epoch.tolist()), log) for log in (*evidence.replicas.values(), evidence.final)]
         self.lost = np.flatnonzero(~np.isin(self._sends.value, self._final.value))
@@ -121,8 +122,8 @@ class LeaderEpochs:
             evidence.offsets = np.union1d(evidence.offsets, offset)
             order = np.argsort(offset, kind="stable")
             there = np.minimum(sends.done_ns[mine], read)[order]
-            highest_sent = np.maximum.accumulate(sent[order])
-            evidence.appended = (offset[order], highest_sent, np.minimum.accumulate(there[::-1])[::-1])
+            sent_below = np.maximum.accumulate([0, *sent[order]])
+            evidence.appended = (offset[order], sent_below, np.minimum.accumulate([NEVER, *there[::-1]])[::-1])
         self.length_min, reached = dict[int, int](), dict[int, int]()
         for at, first in self.elections.leadership.items():
             self.length_min[at] = reached.get(first, 0)

@@ -46,17 +46,16 @@ def moments_of(evidence: PartitionEvidence, elections: Elections, liveness: Live
 def _places_of(disk: DiskLoss, elections: Elections, slack: int) -> list[int]:
     """Return the indexes of the states that a disk loss may have come right before.
 
-    Two clocks may differ by the slack, so an election that close to the loss may have come before it or after it.
-    But a broker that was elected, or entered the ISR, that close did so by the process that the loss ended: the next
-    one is not back so soon. That is sure only if no clock was set.
+    Two clocks may differ by the slack, so a state that close to the loss may have come before it or after it. But a
+    broker that entered the ISR that close did so by the process that the loss ended: the next one is not back so soon.
+    That is sure only if no clock was set.
     """
     first, last = disk.within.first_ns, disk.within.last_ns
     places, lowest, isr = {_place(elections, first)}, 0, {disk.broker}
     for at, state in enumerate(elections.states):
-        is_election, joins = elections.is_election(at), disk.broker in set(state.isr) - isr
-        if (is_election or joins) and first - slack < state.at_ns < last + slack:
+        if first - slack < state.at_ns < last + slack:
             places |= {at, at + 1}
-        if ((is_election and state.leader == disk.broker) or joins) and abs(state.at_ns - first) < slack <= SLACK_NS:
+        if disk.broker in set(state.isr) - isr and abs(state.at_ns - first) < slack <= SLACK_NS:
             lowest = at + 1
         isr = set(state.isr)
     return sorted({max(lowest, place) for place in places})

@@ -35,13 +35,10 @@ def _fits(at: int, evidence: PartitionEvidence, epochs: LeaderEpochs, leaders: L
     fits &= (sends.acks != -1) | (sent <= min(NEVER, _acks_nothing_since(at, evidence, leaders) + slack))
     fits &= (done + slack >= elections.began_ns[at]) & (sent <= min(NEVER, leaders.acted_until[at] + slack))
     fits &= ~np.isin(offset, epochs.of[at].offsets)
-    appended, highest_sent, there = epochs.of[at].appended
-    if len(appended):
-        # Under one leader, offsets have the order of appends.
-        place = np.searchsorted(appended, offset)
-        below, above = place > 0, place < len(appended)
-        fits &= ~(below & (highest_sent[np.maximum(place - 1, 0)] > done + slack))
-        fits &= ~(above & (there[np.minimum(place, len(appended) - 1)] + slack < sent))
+    # Under one leader, offsets have the order of appends.
+    appended, sent_below, there_above = epochs.of[at].appended
+    place = np.searchsorted(appended, offset)
+    fits &= (sent_below[place] <= done + slack) & (there_above[place] + slack >= sent)
     for from_ns, until_ns in liveness.silences(CLIENTS, state.leader):
         fits &= ~((sent >= from_ns) & (done <= until_ns))
     return fits
