@@ -357,11 +357,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
     from simulator import draw_script
 
-    scripts = [draw_script(seed) for seed in (*KILLERS, *range(args.first, args.first + args.histories))]
-    degraded = (*KILLERS_DEGRADED, *range(30_000 + args.first, 30_000 + args.first + args.degraded))
+    whole, degraded = range(args.first, args.first + args.histories), range(args.first, args.first + args.degraded)
+    # A mutant is run in the first histories that it infects.
+    scripts = [
+        *(draw_script(seed) for seed in KILLERS),
+        *(draw_script(seed, degraded=True) for seed in KILLERS_DEGRADED),
+        *(draw_script(seed) for seed in whole),
+        *(draw_script(30_000 + seed, degraded=True) for seed in degraded),
+    ]
     modules = args.modules or MODULES
     signal.signal(signal.SIGPROF, _give_up)
-    suite = CauseSuite([*scripts, *(draw_script(seed, degraded=True) for seed in degraded)], modules)
+    suite = CauseSuite(scripts, modules)
     return _run(suite, modules, args.only)
 
 

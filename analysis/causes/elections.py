@@ -12,11 +12,16 @@ from itertools import pairwise
 from analysis.causes.evidence import NEVER
 from ebbtide.record.rows import PartitionState
 
+_NOT_YET = PartitionState(
+    metadata_offset=-1, at_ns=0, topic="", partition=-1, leader=-1, leader_epoch=-1, partition_epoch=-1
+)
+"""Before the partition was created."""
+
 
 class Elections:
     """What the states of a partition say of who led, in the order of the metadata log.
 
-    - `gap[i]`: a record of the partition is missing right before state `i`.
+    - `gap[i]`: a record of the partition is missing right before state `i`; behind the last one, if the log is torn.
     - `hides[i]`: that gap may hide an election.
     - `all`: the indexes of the states that elected a leader.
     - `leadership[i]`: the first election of the leadership of election `i`. A leadership is the elections of one
@@ -28,15 +33,13 @@ class Elections:
 
     def __init__(self, states: tuple[PartitionState, ...], *, torn: bool) -> None:
         self.states, self.torn = states, torn
-        self.gap = [one.partition_epoch > 0 for one in states[:1]]
-        self.hides = [one.leader_epoch > 0 for one in states[:1]]
-        self.all = [0 for one in states[:1] if one.leader >= 0]
-        self.leadership = {at: at for at in self.all}
-        for at, (before, after) in enumerate(pairwise(states), 1):
-            risen = after.leader_epoch - before.leader_epoch
+        self.gap, self.hides, self.all = list[bool](), list[bool](), list[int]()
+        self.leadership = dict[int, int]()
+        for at, (before, after) in enumerate(pairwise((_NOT_YET, *states))):
+            has_leader, risen = after.leader >= 0, after.leader_epoch - before.leader_epoch
             self.gap.append(after.partition_epoch != before.partition_epoch + 1)
-            self.hides.append(self.gap[at] and risen > (1 if after.leader >= 0 else 0))
-            if after.leader >= 0 and (risen != 0 or after.leader != before.leader):
+            self.hides.append(self.gap[at] and risen > int(has_leader))
+            if has_leader and (risen != 0 or after.leader != before.leader):
                 earlier = self.all[-1] if self.all else at
                 leads_on = before.leader == after.leader and not any(self.hides[earlier + 1 : at + 1])
                 self.leadership[at] = self.leadership[earlier] if leads_on else at
@@ -44,10 +47,12 @@ class Elections:
         self._elected = frozenset(self.all)
         times_before = [0, *(one.at_ns for one in states)]
         self.began_ns = [times_before[at] if self.gap[at] else one.at_ns for at, one in enumerate(states)]
-        self.has_gaps = torn or any(self.gap)
+        self.gap.append(torn)
+        self.hides.append(torn)
+        self.has_gaps = any(self.gap)
         epochs = Counter(states[at].leader_epoch for at in self.all)
         self.of_epoch = {states[at].leader_epoch: at for at in self.all if epochs[states[at].leader_epoch] == 1}
-        self.brokers = tuple(sorted({b for one in states for b in (*one.replicas, *one.isr, one.leader) if b >= 0}))
+        self.brokers = tuple(sorted({b for one in states for b in (*one.replicas, *one.isr)}))
 
     def is_election(self, at: int) -> bool:
         """Whether the state elected a leader."""
@@ -59,12 +64,12 @@ class Elections:
 
     def has_gap_between(self, one: int, other: int) -> bool:
         """Whether a record may be missing behind a state, up to another one; `NEVER`: up to the end."""
-        return any(self.gap[one + 1 : other + 1]) or (self.torn and other >= len(self.states))
+        return any(self.gap[one + 1 : other + 1])
 
     def hides_one_before(self, at_ns: int) -> bool:
         """Whether a missing record may hide an election before a time. Nothing says until when its leader appended."""
         times = [0, *(one.at_ns for one in self.states)]
-        return any(may_hide and at_ns >= time for may_hide, time in zip([*self.hides, self.torn], times, strict=True))
+        return any(may_hide and at_ns >= time for may_hide, time in zip(self.hides, times, strict=True))
 
     def of_leadership(self, at: int) -> frozenset[int]:
         """Return the elections of the leadership of election `at`."""
