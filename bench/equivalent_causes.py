@@ -4,7 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+_AT_THE_BOUND = "at the bound itself, the margin for the clocks makes either way right"
+_NO_ID_0 = "no broker has the id 0: it stands for the clients"
+
 EQUIVALENT: Mapping[str, str] = {
     "intervals.states_in: states_in -> not applied": "only sentences are made of it",
     "answer._agreed: one.guilty or -1 -> without 1": "only the order of sentences follows from it",
+    # ---- elections, epochs, leaders, liveness, writers
+    "elections.Elections.__init__: after.leader >= 0 -> after.leader > 0": _NO_ID_0,
+    "elections.Elections.hides_one_before: at_ns >= time -> at_ns > time": _AT_THE_BOUND,
+    "epochs.LeaderEpochs._of_epoch: asked > times.min(initial=NEVER) -> asked >= times.min(initial=NEVER)": (
+        _AT_THE_BOUND
+    ),
+    "epochs.LeaderEpochs.may_end_later: self._marks.asked_ns > last.at_ns -> self._marks.asked_ns >= last.at_ns": (
+        _AT_THE_BOUND
+    ),
+    "leaders.Leaders.is_nobody_passed_over: before.leader >= 0 -> before.leader > 0": _NO_ID_0,
+    "liveness.Liveness._closes: abs(one.at_ns - state.at_ns) < _ONE_BATCH_NS -> "
+    "abs(one.at_ns - state.at_ns) <= _ONE_BATCH_NS": _AT_THE_BOUND,
+    "liveness.Liveness._next_end: one.ended.last_ns >= from_ns -> one.ended.last_ns > from_ns": _AT_THE_BOUND,
+    "liveness.Liveness.died_by: end >= since_ns -> end > since_ns": _AT_THE_BOUND,
+    "liveness.Liveness.has_dead_session.is_of: before[-1].at_ns + self.slack < one.ended.first_ns -> "
+    "before[-1].at_ns + self.slack <= one.ended.first_ns": _AT_THE_BOUND,
+    "liveness.Liveness.has_dead_session.is_of: state.at_ns < one.started_ns + _BOOTS_NS - self.slack -> "
+    "state.at_ns <= one.started_ns + _BOOTS_NS - self.slack": _AT_THE_BOUND,
+    "liveness.Liveness.has_dead_session: one.ended.last_ns + self.slack <= state.at_ns -> "
+    "one.ended.last_ns + self.slack < state.at_ns": _AT_THE_BOUND,
+    "liveness.Liveness.is_silent: until_ns <= last -> until_ns < last": _AT_THE_BOUND,
+    "liveness.Liveness.registrations_around: one.metadata_offset < state.metadata_offset -> "
+    "one.metadata_offset <= state.metadata_offset": "two records of the metadata log never have one offset",
+    "liveness.Liveness.silences: from_ns <= joined[-1][1] -> from_ns < joined[-1][1]": _AT_THE_BOUND,
+    "writers._fits: done + slack >= elections.began_ns[at] -> done + slack > elections.began_ns[at]": _AT_THE_BOUND,
+    "writers._fits: done <= until_ns -> done < until_ns": _AT_THE_BOUND,
+    "writers._fits: sent <= min(NEVER, _acks_nothing_since(at, evidence, leaders) + slack) -> "
+    "sent < min(NEVER, _acks_nothing_since(at, evidence, leaders) + slack)": _AT_THE_BOUND,
+    "writers._fits: sent <= min(NEVER, leaders.acted_until[at] + slack) -> "
+    "sent < min(NEVER, leaders.acted_until[at] + slack)": _AT_THE_BOUND,
+    "writers._fits: sent >= from_ns -> sent > from_ns": _AT_THE_BOUND,
+    "writers._fits: sent_below[place] <= done + slack -> sent_below[place] < done + slack": _AT_THE_BOUND,
+    "writers._fits: there_above[place] + slack >= sent -> there_above[place] + slack > sent": _AT_THE_BOUND,
 }
