@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simulator import Script
 
-
 from bench.equivalent_causes import EQUIVALENT
 from bench.infected import Infections
 from bench.killing_seeds import KILLERS, KILLERS_DEGRADED
