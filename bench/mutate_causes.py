@@ -16,7 +16,6 @@ import argparse
 import ast
 import copy
 import pickle
-import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from simulator import Script
 
 from bench.equivalent_causes import EQUIVALENT
-from bench.infected import Infections
+from bench.infected import Infections, limited
 from bench.killing_seeds import KILLERS, KILLERS_DEGRADED
 
 MODULES = (
@@ -217,14 +216,6 @@ def _is_row(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "PermissionRow"
 
 
-class EndlessMutantError(Exception):
-    """A mutant does not end."""
-
-
-def _give_up(*_: object) -> None:
-    raise EndlessMutantError
-
-
 class CauseSuite:
     """Simulated histories with their truth, and how many answers on each were right without a mutant."""
 
@@ -279,15 +270,13 @@ class CauseSuite:
         infected = self._infections.of(mutant.name)
         # What noticed one mutant may notice the next one.
         for at in sorted(infected, key=lambda one: (one not in self._noticed, one)):
-            signal.setitimer(signal.ITIMER_PROF, _ENDS_S)
             try:
-                right, is_wrong = self._judged(at)
+                with limited(_ENDS_S):
+                    right, is_wrong = self._judged(at)
             except Exception as error:
                 why: str | None = f"throws {type(error).__name__}"
             else:
                 why = "a wrong answer" if is_wrong else "fewer answers" if right < self._right[at] else None
-            finally:
-                signal.setitimer(signal.ITIMER_PROF, 0)
             if why is not None:
                 self._noticed = [at, *self._noticed[:20]]
                 return f"{why} {self._where(at)}"
@@ -365,7 +354,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         *(draw_script(30_000 + seed, degraded=True) for seed in degraded),
     ]
     modules = args.modules or MODULES
-    signal.signal(signal.SIGPROF, _give_up)
     suite = CauseSuite(scripts, modules)
     return _run(suite, modules, args.only)
 
