@@ -14,7 +14,7 @@ from functools import partial
 from itertools import dropwhile
 from typing import NamedTuple
 
-from analysis.causes.evidence import NEVER, DiskLoss
+from analysis.causes.evidence import NEVER, SLACK_NS, DiskLoss
 from analysis.causes.intervals import (
     CONTRADICTED,
     DISK_TOOK_IT,
@@ -203,8 +203,12 @@ class Walk:
         yield self._changed(one, [disk.broker], lose)._replace(lost_early=lost_early)
 
     def _down(self, one: History) -> set[int]:
-        """Return the brokers that lost their disk early: they are down as long as that may have come later, too."""
-        return {self._partition.evidence.disks[which].broker for which in one.lost_early}
+        """Return the brokers that lost their disk early: they are down as long as that may have come later, too.
+
+        Only where no clock was set is that too short for a process to come back.
+        """
+        early = one.lost_early if self._slack <= SLACK_NS else ()
+        return {self._partition.evidence.disks[which].broker for which in early}
 
     def _after_loss(self, found: int, disk: DiskLoss) -> int:
         """Return what a replica may hold after a disk loss, which took nothing that was sent later."""
