@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _AT_THE_BOUND = "at the bound itself, the margin for the clocks makes either way right"
+_A_LIMIT = "no drawn history comes near this limit of the work"
 _NO_ID_0 = "no broker has the id 0: it stands for the clients"
 
 EQUIVALENT: Mapping[str, str] = {
@@ -43,4 +44,15 @@ EQUIVALENT: Mapping[str, str] = {
     "writers._fits: sent >= from_ns -> sent > from_ns": _AT_THE_BOUND,
     "writers._fits: sent_below[place] <= done + slack -> sent_below[place] < done + slack": _AT_THE_BOUND,
     "writers._fits: there_above[place] + slack >= sent -> there_above[place] + slack > sent": _AT_THE_BOUND,
+    # ---- histories
+    "histories.Walk.histories: if len(found) > HISTORIES_MAX -> never": _A_LIMIT,
+    "histories.Walk.histories: len(found) > HISTORIES_MAX -> len(found) >= HISTORIES_MAX": _A_LIMIT,
+    "histories.Walk._narrow: self._committed_ns[one.holder] + self._slack <= moment.at_ns -> "
+    "self._committed_ns[one.holder] + self._slack < moment.at_ns": _AT_THE_BOUND,
+    "histories.Walk._at_first: disk.within.first_ns <= began.at_ns + self._slack -> "
+    "disk.within.first_ns < began.at_ns + self._slack": _AT_THE_BOUND,
+    "histories.Walk._may_be_there: at_ns + self._slack >= self._asked.sent_ns -> "
+    "at_ns + self._slack > self._asked.sent_ns": _AT_THE_BOUND,
+    "histories.Walk._after_loss: disk.within.last_ns < self._asked.sent_ns -> "
+    "disk.within.last_ns <= self._asked.sent_ns": _AT_THE_BOUND,
 }

@@ -87,7 +87,7 @@ class History(NamedTuple):
 
         A leader that lacked what it must have broke the protocol, whatever became of the record later.
         """
-        is_broken = self.guilt is not None and self.guilt.reasons == CONTRADICTED and self.is_committed
+        is_broken = self.guilt is not None and self.guilt.reasons == CONTRADICTED
         return self.guilt if is_broken else None
 
 
@@ -122,13 +122,13 @@ class Walk:
 
     def _begin(self) -> History:
         asked = self._asked
-        shown = asked.is_committed or self._committed_ns[self._writer] < NEVER
+        shown = self._committed_ns[self._writer] < NEVER
         return History(
             sets=tuple(map(self._at_first, self._place)),
             holder=self._writer,
             leader=self._writer,
             is_committed=shown if asked.committed is None else asked.committed,
-            may_differ=self._elections.leadership[self._writer] != self._elections.all[0] or self._elections.gap[0],
+            may_differ=self._elections.leadership[self._writer] != self._elections.all[0],
         )
 
     def _changed(self, one: History, brokers: Iterable[int], rule: Callable[[int], int]) -> History:
@@ -142,10 +142,8 @@ class Walk:
 
     def _narrow(self, one: History, moment: PartitionMoment, latest: int) -> History:
         """Narrow the sets by what was committed before the moment, in the state `latest`."""
-        at, members = one.leader, self._states[latest].isr
-        if at is not None and one.has_it and self._committed_ns[at] + self._slack <= moment.at_ns:
-            return self._changed(one, members, after_commit)
-        return one
+        is_committed = one.has_it and self._committed_ns[one.holder] + self._slack <= moment.at_ns
+        return self._changed(one, self._states[latest].isr if is_committed else (), after_commit)
 
     def _at_first(self, broker: int) -> int:
         """Return what a replica may hold of the record when the leader of the writer's election has it."""
@@ -221,7 +219,7 @@ class Walk:
     def _change_leader(self, one: History, at: int) -> Iterator[History]:
         """Yield the histories once the record of state `at` was written, before replicas follow the new leader."""
         for before in self._pass_hidden(one) if self._elections.hides[at] else [one]:
-            if self._states[at].leader < 0:
+            if self._states[at].leader == -1:
                 yield before._replace(leader=None)
             elif self._elections.is_election(at):
                 yield from self._elect(self._join(before, at), at)
@@ -258,7 +256,7 @@ class Walk:
         if had is not False and found & HAS_IT:
             yield self._lead_with_it(one, at, winner)
         # The log of a leader only grows.
-        is_same_log = one.has_it and elections.leadership[one.holder] == first
+        is_same_log = elections.leadership[one.holder] == first
         if had is True or is_same_log:
             return
         if found & ~HAS_IT or had is False:
@@ -266,10 +264,8 @@ class Walk:
             yield after._replace(guilt=one.guilt or self._guilt(after, at, lacking(found)), leader=at, may_differ=True)
 
     def _lead_with_it(self, one: History, at: int, winner: int) -> History:
-        shown = self._committed_ns[at] < NEVER
-        return self._changed(one, [winner], lambda _: HAS_IT)._replace(
-            holder=at, leader=at, guilt=one.guilt_after_return, is_committed=one.is_committed or shown
-        )
+        after = self._changed(one, [winner], lambda _: HAS_IT)
+        return after._replace(holder=at, leader=at, guilt=one.guilt_after_return)
 
     def _guilt(self, one: History, at: int, reasons: int) -> Guilt:
         """Return what a history blames in which the winner of an election lacks the record for these reasons."""
