@@ -47,7 +47,7 @@ MODULES = (
 )
 HISTORIES = 300
 DEGRADED = 150
-INFECTED_MAX = 40
+INFECTED_MAX = 80
 """A mutant is run in at most so many histories in which its expression has another value."""
 UNREACHED = "no history reaches it"
 _SENDS_MAX = 10
