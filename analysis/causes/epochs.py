@@ -79,8 +79,9 @@ class LeaderEpochs:
         state, polls, marks = self.elections.states[at], evidence.polls, evidence.watermarks
         read, served = polls.epoch == state.leader_epoch, marks.epoch == state.leader_epoch
         hws, times, asked = marks.high_watermark[served], marks.at_ns[served], marks.asked_ns[served]
-        # A leader's first HW may be from before its election (docs/findings/stale-latest-offset.md).
-        sure = hws[asked > times.min(initial=NEVER)]
+        # A leader's first HW may be from before its election (docs/findings/stale-latest-offset.md). So may later ones:
+        # they are if its log had more than they cover.
+        sure = hws[(asked > times.min(initial=NEVER)) & (hws > self._inherited(state.leader_epoch))]
         offsets = np.concatenate((polls.offset[read], logs.offset[logs.epoch == state.leader_epoch]))
         final = self._final.offset[self._final.epoch == state.leader_epoch]
         return EpochEvidence(
@@ -98,6 +99,15 @@ class LeaderEpochs:
         last = self.elections.states[-1]
         since = self._marks.epoch[self._marks.asked_ns > last.at_ns]
         return not len(since) or bool(since.max() >= last.leader_epoch + elections)
+
+    def _inherited(self, epoch: int) -> int:
+        """Return the last offset that the leader of an epoch surely had when it was elected; -1: none is known.
+
+        A log with rows of the epoch has below them what its leader had.
+        """
+        logs = [log for epochs, log in self._logs if epoch in epochs]
+        tops = [log.offset[(log.epoch != UNKNOWN) & (log.epoch < epoch)].max(initial=-1) for log in logs]
+        return int(max(tops, default=-1))
 
     def learn(self, may_have_written: Flags) -> bool:
         """Take what is known of lost sends that only one leader can have appended; return whether anything is new."""
