@@ -59,7 +59,7 @@ class Simulation:
         self.violated = 0
         self._troubles: list[tuple[int, int]] = []
         self._elections_known = 0
-        self.truth = Truth()
+        self.truth = Truth(frozenset(script.lacks))
         self.clocks = Clocks(lambda: self.now)
         self.controller = Controller(
             self.setup, lambda: self.now + self.setup.controller_clock + self.clocks.ahead, self._published

@@ -59,13 +59,15 @@ class Lead:
 class Truth:
     """What really happened to every record."""
 
-    def __init__(self) -> None:
+    def __init__(self, lacks: frozenset[str] = frozenset()) -> None:
+        self._lacks = lacks
         self.entries: dict[int, list[Entry]] = {}
         self.leads: dict[int, list[Lead]] = {}
         self._elected: dict[int, Lead] = {}
         self._writers: dict[int, int] = {}
         self._led_since: dict[int, int] = {}
         self._led_until: dict[int, int] = {}
+        self._lost_as_they_joined: set[tuple[int, int]] = set()
 
     def left(self, order: int, at: int) -> None:
         """Note that the broker of an election leads no more."""
@@ -131,6 +133,8 @@ class Truth:
         for entry in leader.log[len(replica.log) :]:
             if replica.fates.get(entry.number) == "D":
                 replica.fates[entry.number] = fate
+        if self._lost_disk(sim, joiner, sim.now - _SLACK, sim.now):
+            self._lost_as_they_joined.add((leader.number, joiner))
 
     def guilty(self, missing: Missing, swapped: frozenset[int] = frozenset()) -> Candidate | None:
         """Return the guilty election of a lost record: the first without it after the last with it.
@@ -183,7 +187,7 @@ class Truth:
         if not answers or found.fates.get(found.election.after.leader) == "K":
             answers |= {("unexplained", at), *self._with_doubtful_leads_swapped(sim, missing)}
             answers |= self._if_disks_took_it(sim, missing, found)
-            answers |= self._if_earlier_winners_lacked_it(missing, found)
+            answers |= self._if_earlier_winners_lacked_it(sim, missing, found)
         if entry.acks != -1:
             if entry.committed_at is None:
                 return frozenset({("uncommitted-at-failover", at)})
@@ -229,15 +233,27 @@ class Truth:
                 answers |= set(self._by_table(entry, Candidate(lead.election, fates)))
         return answers
 
-    def _if_earlier_winners_lacked_it(self, missing: Missing, found: Candidate) -> set[Answer]:
-        """Return what would be allowed if winners from outside the ISR had lacked it, which nothing shows."""
+    def _if_earlier_winners_lacked_it(self, sim: Simulation, missing: Missing, found: Candidate) -> set[Answer]:
+        """Return what would be allowed if earlier winners had lacked it, which nothing shows.
+
+        A winner from outside the ISR need not have had it. Another one may have lost it, if nobody measured its disk.
+        """
         entry, answers = missing.entry, set[Answer]()
+        is_measured = not sim.script.lacks & {"log-ends", "steps"}
         for lead in self._leads_of(missing):
-            election = lead.election
-            if entry.reign < election.order < found.election.order and lead.led and election.road != "clean":
-                fates = {**dict.fromkeys(election.before.replicas, "H"), election.after.leader: "N"}
-                answers |= set(self._by_table(entry, Candidate(election, fates)))
+            election, winner = lead.election, lead.election.after.leader
+            if not (entry.reign < election.order < found.election.order and lead.led):
+                continue
+            had = dict.fromkeys(election.before.replicas, "H")
+            if election.road != "clean":
+                answers |= set(self._by_table(entry, Candidate(election, {**had, winner: "N"})))
+            elif not is_measured and self._lost_disk(sim, winner, entry.wrote_at, election.at):
+                answers |= set(self._by_table(entry, Candidate(election, {**had, winner: "D"})))
         return answers
+
+    @staticmethod
+    def _lost_disk(sim: Simulation, broker: int, since: int, until: int) -> bool:
+        return any(node == broker and since <= at <= until for node, at, _ in sim.faults.disk_losses)
 
     def _is_shown_lacking(self, sim: Simulation, number: int, entry: Entry, election: ElectionMade) -> bool:
         """Return whether a row of an election's epoch at or below the record's offset was seen.
@@ -301,14 +317,17 @@ class Truth:
         answers: list[Answer] = []
         if own is not None:
             is_promised = own.road == "last-known" and self._is_within_tolerance(entry, found)
-            answers.append(("unexplained" if is_promised else _NAMES[own.road], own.metadata_offset))
+            names = ["unexplained"] if is_promised else self._names(own.road)
+            answers += [(name, own.metadata_offset) for name in names]
         if election.road != "clean":
             return [*answers, *self._by_name(entry, found, why)]
         sole = election.before.isr == {winner}
         every = all(fates.get(one) in _ON_DISKS for one in election.before.replicas)
         if why in _ON_DISKS and every:
             answers.append(("beyond-tolerance", at))
-        if why == "D" and sole and not election.elr_when_registered:
+        # Of a disk loss that close to the join, nothing shows which came first.
+        lost_it = why == "D" or (why == "S" and (election.partition, winner) in self._lost_as_they_joined)
+        if lost_it and sole and not election.elr_when_registered:
             answers.append(("last-replica-standing", at))
         if why == "S":
             answers.append(("stale-isr-join", at))
@@ -324,12 +343,20 @@ class Truth:
         at = election.metadata_offset
         answers: list[Answer] = []
         if election.is_allowed and not (election.road == "last-known" and self._is_within_tolerance(entry, found)):
-            answers.append((_NAMES[election.road], at))
+            answers += [(name, at) for name in self._names(election.road)]
         if why == "K":
             answers = [(cause, None) for cause, _ in answers]
         if why == "D" and all(found.fates.get(one) == "D" for one in election.before.replicas):
             answers.append(("beyond-tolerance", at))
         return answers
+
+    def _names(self, road: str) -> list[str]:
+        """Return what an election by this road is called.
+
+        A recovery allows unclean elections by the config. Without steps, that is all that the record has of it.
+        """
+        also = ["unclean-election"] if road == "recovery" and "steps" in self._lacks else []
+        return [_NAMES[road], *also]
 
     def _is_within_tolerance(self, entry: Entry, found: Candidate) -> bool:
         """Return whether KIP-966 promises the record: fewer disks than min ISR lost it, of those that held it."""
