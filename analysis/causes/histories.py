@@ -115,6 +115,7 @@ class Walk:
                 latest = moment.which
                 if latest == self._asked.until:
                     return found
+        found = frozenset(end for one in found for end in self._end(one))
         if self._elections.torn:
             # The last record that is known need not be the last election.
             return frozenset(after for one in found for after in self._pass_last(one))
@@ -183,6 +184,18 @@ class Walk:
         else:
             for after in self._change_leader(one, moment.which):
                 yield self._follow(after, moment.which)
+
+    def _end(self, one: History) -> Iterator[History]:
+        """Yield the histories at the end: the disk of the last leader may have taken the record without an election.
+
+        A broker that registers right after its session ended, and before the controller fences it, leads on.
+        """
+        found = HAS_IT if one.leader is None else one.sets[self._place[self._states[one.leader].leader]]
+        taken = 0 if one.guilt else found & (DISK_TOOK_IT | UNRECORDED_LOSS)
+        if not taken or found & HAS_IT:
+            yield one
+        if taken:
+            yield one._replace(guilt=Guilt(reasons=taken))
 
     def _lose_disk(self, one: History, moment: PartitionMoment, disk: DiskLoss) -> Iterator[History]:
         """Yield the histories in which the disk was lost by now, and, before its last moment, will be lost later."""

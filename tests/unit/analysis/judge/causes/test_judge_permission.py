@@ -238,6 +238,13 @@ def test_an_epoch_that_a_shrink_of_the_isr_raised_is_no_failover(tmp_path: Path)
     assert cause_and_leader(story.judge())[0] == "unexplained"
 
 
+def test_acks_1_lost_by_the_disk_of_a_leader_that_led_on_is_not_kafkas(tmp_path: Path) -> None:
+    story = one_leader(tmp_path)
+    story.power_loss(9, 1, end=60)
+    verdict = story.judge()
+    assert (cause_and_leader(verdict)[0], verdict.outcome) == ("uncommitted-at-failover", "inconclusive")
+
+
 def test_acks_1_that_a_deposed_leader_may_have_answered_is_uncommitted(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)
