@@ -50,7 +50,8 @@ class CauseAnswer(msgspec.Struct, frozen=True):
     - `cause` None: the evidence does not decide; `why` says what would.
     - `guilty`: the index of the guilty election; None: the histories name several, or none.
     - `may_be_kept`: in some history every leader had the record.
-    - `histories`: those that fit; forbidden ones only where no other fits, or where the election was forbidden, too.
+    - `histories`: those that fit; forbidden ones only where no other fits, or where they blame an unclean election that
+      was not allowed.
     """
 
     cause: Cause | None

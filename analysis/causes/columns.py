@@ -26,7 +26,7 @@ from ebbtide.rules.table import LOST, VANISHED
 from ebbtide.untrusted.parquet import read_rows
 
 _WHOLE_MAX = 2_000_000
-"""Of a record with at most so many rows of clients and logs, all stay; of a larger one, about as many."""
+"""Of a record with at most so many sends, polls and rows of logs, all stay; of a larger one, about as many."""
 _ROW = ("value", "offset", "leader_epoch")
 _KEPT = {
     "sends": AckedSends.__struct_fields__,

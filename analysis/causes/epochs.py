@@ -79,8 +79,8 @@ class LeaderEpochs:
         state, polls, marks = self.elections.states[at], evidence.polls, evidence.watermarks
         read, served = polls.epoch == state.leader_epoch, marks.epoch == state.leader_epoch
         hws, times, asked = marks.high_watermark[served], marks.at_ns[served], marks.asked_ns[served]
-        # A leader's first HW may be from before its election (docs/findings/stale-latest-offset.md). So may later ones:
-        # they are if its log had more than they cover.
+        # A leader's first HW may be from before its election (docs/findings/stale-latest-offset.md), and so may those
+        # that were asked for before its answer. An HW that covers no more than the log had before shows no start.
         sure = hws[(asked > times.min(initial=NEVER)) & (hws > self._inherited(state.leader_epoch))]
         offsets = np.concatenate((polls.offset[read], logs.offset[logs.epoch == state.leader_epoch]))
         final = self._final.offset[self._final.epoch == state.leader_epoch]

@@ -216,7 +216,7 @@ class Walk:
     def _down(self, one: History) -> set[int]:
         """Return the brokers that lost their disk early: they are down as long as that may have come later, too.
 
-        Only where no clock was set is that too short for a process to come back.
+        Where a clock was set, that may be long enough for a process to come back, so no broker is held to be down.
         """
         early = one.lost_early if self._slack <= SLACK_NS else ()
         return {self._partition.evidence.disks[which].broker for which in early}
@@ -333,7 +333,10 @@ class Walk:
         return self._follow_leader(one, fetching)
 
     def _may_fetch(self, broker: int, leader: int, since_ns: int, until_ns: int) -> bool:
-        """Whether a broker may have fetched the record within these times."""
+        """Whether a broker may have fetched the record within these times.
+
+        It may also have fetched what was sent behind them, from a leader that did not know yet that it was deposed.
+        """
         since_ns, until_ns = max(self._asked.sent_ns, since_ns), min(NEVER, until_ns)
         return broker != leader and not self._liveness.is_silent(broker, leader, since_ns, until_ns)
 

@@ -82,8 +82,8 @@ def while_following(found: int, *, leader_has_it: bool) -> int:
 def after_join(found: int, *, leader_has_it: bool, may_be_stale: bool) -> int:
     """The replica entered the ISR, so its log had reached the HW and the start of the leader's epoch.
 
-    `is_older`: the record is older than that epoch. `may_be_stale`: the request to enter may be from before a disk
-    loss, because the controller does not compare broker epochs.
+    `may_be_stale`: the request to enter may be from before a disk loss, because the controller does not compare broker
+    epochs.
     """
     if not leader_has_it:
         return (found & ~HAS_IT) | TRUNCATED_IT if found & HAS_IT else found

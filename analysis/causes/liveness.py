@@ -91,7 +91,10 @@ class Liveness:
         before, _ = self.registrations_around(broker, state)
 
         def is_of(one: Down) -> bool:
-            """Whether the session is of the process that ended: none has registered since, or has been back to."""
+            """Whether the session is of the process that ended.
+
+            None has registered since. Where no registration is known, none has had the time to register.
+            """
             if before:
                 return before[-1].at_ns + self.slack < one.ended.first_ns
             return state.at_ns < one.started_ns + _BOOTS_NS - self.slack

@@ -80,11 +80,12 @@ def reconcile_checked(
                 summed.append(sum_up(run, len(summed), _folder_of(until_done), questions))
             except EbbtideError as error:
                 errors[at] = error
-    found = iter(_found(spark, summed, stage) if summed else ())
+    found = iter(_reconcile_summed(spark, summed, stage) if summed else ())
     return [errors[at] if at in errors else next(found) for at in range(len(runs))]
 
 
-def _found(spark: Spark, summed: Sequence[SummedRun], stage: Callable[[str], None]) -> list[Reconciliation]:
+def _reconcile_summed(spark: Spark, summed: Sequence[SummedRun], stage: Callable[[str], None]) -> list[Reconciliation]:
+    """Find and store the items of records that were summed up; no job runs where there can be none."""
     runs = [one.run for one in summed]
     asked = [one for one in summed if one.answers.possible]
     if asked:

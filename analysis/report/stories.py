@@ -237,7 +237,7 @@ def _lost_values(rows: _LossRows, loss: Loss) -> pa.Array:
 
 
 def _send_times(record: Record, loss: Loss, values: pa.Array) -> _SendTimes | None:
-    """Return when the lost records were sent; the causes have read them."""
+    """Return when the lost records were sent and acked, from the sends that the causes have read; None: not known."""
     sends = PartitionTables(record, loss.topic, loss.partition).sends()
     mine = (sends.acks == loss.acks) & (sends.offset >= loss.first_offset) & (sends.offset <= loss.last_offset)
     mine &= np.isin(sends.value, values.to_numpy(zero_copy_only=False))

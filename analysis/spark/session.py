@@ -75,10 +75,9 @@ def session(
 ) -> Iterator[SparkSession]:
     """Open a Spark session for a block; a session that was there already goes on.
 
-    `master` is a Spark master URL, by default two threads of this machine.
-    `jars`: more than Spark's own; `many`: it judges dozens of records; `start`: its Java process, if that boots
-    already. Raises `HarnessError` when there is no Java 17 or newer, or Spark
-    does not start.
+    `master` is a Spark master URL, by default two threads of this machine. `jars`: more than Spark's own; `many`: it
+    judges dozens of records; `start`: its Java process, if that boots already. Raises `HarnessError` when there is no
+    Java 17 or newer, or Spark does not start.
     """
     if SparkContext._active_spark_context is not None:
         with _explain_lack_of_memory(Jvm.running):

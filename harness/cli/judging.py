@@ -144,8 +144,8 @@ def judging_together(*, prints_errors: bool = True, prints_stages: bool = False)
     """Yield a function that judges records together and writes their verdicts.
 
     The records share Spark jobs. It may be called several times. A record that cannot be judged does not stop the
-    others. With `prints_errors`, its error is printed to stderr, and for
-    a bug also the file with the traceback. With `prints_stages`, stderr gets a line at each stage.
+    others. With `prints_errors`, its error is printed to stderr, and for a bug also the file with the traceback. With
+    `prints_stages`, stderr gets a line at each stage.
     """
     with _session() as session:
 

@@ -49,9 +49,7 @@ def test_an_error_in_the_block_ends_the_process_too() -> None:
     assert not start.scratch.exists()
 
 
-def test_no_process_starts_early_beside_pyspark(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_process_starts_early_beside_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(JavaStart, "launch", lambda _: pytest.fail("a process was started"))
     monkeypatch.setitem(sys.modules, "pyspark", pytest)
     with early_start() as start:
