@@ -108,7 +108,7 @@ def _with_permits(
     """Yield a history with what allows it.
 
     Where nothing allows that the winner of a clean election lacks the record, an earlier election by name may: it put
-    the broker into the ISR. It counts also where other histories blame it: then they agree.
+    the broker into the ISR. If other histories blame that election anyway, this one does so too, and they agree.
     """
     guilt = one.guilt
 
