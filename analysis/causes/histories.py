@@ -9,9 +9,8 @@ metadata log, not by the clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import dropwhile
 from typing import NamedTuple
 
 from analysis.causes.evidence import NEVER, SLACK_NS, DiskLoss
@@ -105,8 +104,7 @@ class Walk:
     def histories(self) -> frozenset[History]:
         """Return the histories at the end."""
         found, latest = frozenset({self._begin()}), self._writer
-        begin = ("state", self._writer)
-        for moment in dropwhile(lambda one: (one.what, one.which) != begin, self._partition.moments):
+        for moment in self._moments():
             narrowed = [self._narrow(one, moment, latest) for one in found]
             found = frozenset(after for one in narrowed for after in self._step(one, moment, latest))
             if len(found) > HISTORIES_MAX:
@@ -120,6 +118,17 @@ class Walk:
             # The last record that is known need not be the last election.
             return frozenset(after for one in found for after in self._pass_last(one))
         return found
+
+    def _moments(self) -> Sequence[PartitionMoment]:
+        """Return the moments from the writer's election on.
+
+        Where the record that elected it is missing, that may have been before what stands right before its state.
+        """
+        moments = self._partition.moments
+        begin = next(at for at, one in enumerate(moments) if (one.what, one.which) == ("state", self._writer))
+        while self._elections.gap[self._writer] and begin and moments[begin - 1].what != "state":
+            begin -= 1
+        return moments[begin:]
 
     def _begin(self) -> History:
         asked = self._asked
@@ -152,7 +161,7 @@ class Walk:
         if broker == began.leader:
             return HAS_IT
         if not self._asked.may_be_older:
-            return NEVER_HAD_IT
+            return HAS_IT | NEVER_HAD_IT if self._elections.gap[self._writer] else NEVER_HAD_IT
         found = HAS_IT | NEVER_HAD_IT | (0 if evidence.cluster.steps_known else UNRECORDED_LOSS)
         for disk in evidence.disks:
             if disk.broker == broker and disk.within.first_ns <= began.at_ns + self._slack:

@@ -52,21 +52,23 @@ class Leaders:
         leader = after.leader
         if any(one.elected_at == after.metadata_offset for one in self._evidence.requests):
             return "recovery"
+        elr_on = self.rules(at).elr is not False
         # With the ELR on, a broker that registers in this batch has left ISR and ELR, unless it was shut down cleanly.
-        staying = {b for b in (*before.isr, *before.elr) if not self._liveness.registers_with(b, after)}
+        members = (*before.isr, *before.elr) if elr_on else before.isr
+        staying = {one for one in members if not (elr_on and self._liveness.registers_with(one, after))}
         # A reassignment that is cancelled drops what it was adding.
         completes = after.completes_reassignment(before) and set(before.adding) <= set(after.replicas)
         began_recovering = after.recovering and not before.recovering
         if (leader in staying or completes) and not began_recovering:
             return "clean"
-        is_last_known = leader in before.last_known_elr and not staying - {leader}
+        is_last_known = elr_on and leader in before.last_known_elr and not staying - {leader}
         return "last-known-leader" if is_last_known else "unclean"
 
     def _may_have_registered(self, at: int) -> bool:
         """Whether the winner may have left ISR and ELR by the batch that elected it, and nothing says so."""
         state = self._elections.states[at]
         last_known = self._elections.states[at - 1].last_known_elr
-        return state.leader in last_known and self._liveness.may_lack_event(state)
+        return state.leader in last_known and self._liveness.may_lack_event(state) and self.rules(at).elr is not False
 
     def rules(self, at: int) -> InForce:
         """Return the rules in force when the record of a state was written."""

@@ -32,7 +32,9 @@ def moments_of(evidence: PartitionEvidence, elections: Elections, liveness: Live
     for which, disk in enumerate(evidence.disks):
         places = _places_of(disk, elections, liveness.slack) if disk.broker in elections.brokers else []
         for place in places:
-            found.append((place, PartitionMoment(disk.within.first_ns, "disk", which, place == places[-1])))
+            # It came before that state, so it counts as no later: what was committed by then was so in that state.
+            at_ns = min([disk.within.first_ns, *(state.at_ns for state in evidence.states[place : place + 1])])
+            found.append((place, PartitionMoment(at_ns, "disk", which, place == places[-1])))
     for broker in elections.brokers if not evidence.cluster.steps_known else ():
         times = [event.at_ns for event in liveness.registrations(broker)[1:]]
         if evidence.cluster.broker_events is None:
