@@ -225,10 +225,10 @@ class Walk:
     def _down(self, one: History) -> set[int]:
         """Return the brokers that lost their disk early: they are down as long as that may have come later, too.
 
-        Where a clock was set, that may be long enough for a process to come back, so no broker is held to be down.
+        Where a clock was set, or the time of the loss is not well known, a process may be back by then.
         """
-        early = one.lost_early if self._slack <= SLACK_NS else ()
-        return {self._partition.evidence.disks[which].broker for which in early}
+        early = [self._partition.evidence.disks[which] for which in one.lost_early] if self._slack <= SLACK_NS else []
+        return {disk.broker for disk in early if not self._liveness.may_start_within(disk.broker, disk.within)}
 
     def _after_loss(self, found: int, disk: DiskLoss) -> int:
         """Return what a replica may hold after a disk loss, which took nothing that was sent later."""
@@ -337,17 +337,18 @@ class Walk:
         # A leader that died serves no more fetches before it registers again.
         died_ns = self._liveness.died_by(state.leader, state)
         until_ns = min(self._elections.time(at + 1) + self._slack, died_ns)
+        if self._asked.sent_ns > until_ns:
+            # A leader that does not know yet that it was deposed serves fetches of those that do not know it, either.
+            until_ns = self._leaders.acted_until[one.leader] + self._slack
         followers = set(brokers).intersection(state.replicas) - self._down(one)
         fetching = [broker for broker in followers if self._may_fetch(broker, state.leader, since_ns, until_ns)]
         return self._follow_leader(one, fetching)
 
     def _may_fetch(self, broker: int, leader: int, since_ns: int, until_ns: int) -> bool:
-        """Whether a broker may have fetched the record within these times.
-
-        It may also have fetched what was sent behind them, from a leader that did not know yet that it was deposed.
-        """
+        """Whether a broker may have fetched the record within these times."""
         since_ns, until_ns = max(self._asked.sent_ns, since_ns), min(NEVER, until_ns)
-        return broker != leader and not self._liveness.is_silent(broker, leader, since_ns, until_ns)
+        is_asked = broker != leader and since_ns <= until_ns
+        return is_asked and not self._liveness.is_silent(broker, leader, since_ns, until_ns)
 
     def _follow_leader(self, one: History, brokers: Iterable[int]) -> History:
         return self._changed(one, brokers, lambda found: while_following(found, leader_has_it=one.has_it))

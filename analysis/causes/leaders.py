@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import takewhile
 
 from analysis.causes.elections import Elections
 from analysis.causes.epochs import LeaderEpochs
@@ -47,7 +48,9 @@ class Leaders:
         return min([*joined, *(one.at_ns for one in registered), self._liveness.died_by(leader, states[at])])
 
     def _kind(self, at: int) -> Kind:
-        """Return by which way of the protocol the broker was elected; that of the first state is never asked."""
+        """Return by which way of the protocol the broker was elected."""
+        if at == 0:
+            return "clean"
         before, after = self._elections.states[at - 1], self._elections.states[at]
         leader = after.leader
         if any(one.elected_at == after.metadata_offset for one in self._evidence.requests):
@@ -67,7 +70,7 @@ class Leaders:
     def _may_have_registered(self, at: int) -> bool:
         """Whether the winner may have left ISR and ELR by the batch that elected it, and nothing says so."""
         state = self._elections.states[at]
-        last_known = self._elections.states[at - 1].last_known_elr
+        last_known = self._elections.states[at - 1].last_known_elr if at else ()
         return state.leader in last_known and self._liveness.may_lack_event(state) and self.rules(at).elr is not False
 
     def rules(self, at: int) -> InForce:
@@ -80,14 +83,18 @@ class Leaders:
         return self._evidence.rules[max(0, at - 1)]
 
     def by_name_before(self, at: int, since: int) -> int | None:
-        """Return the last election behind `since` by which the winner of `at` is in the ISR, if it was by name."""
+        """Return the last election behind `since` by which the winner of `at` is in the ISR, if it was by name.
+
+        No other broker was elected between them.
+        """
         elections, leader = self._elections, self._elections.states[at].leader
-        own = (one for one in reversed(elections.all) if since < one < at and elections.states[one].leader == leader)
+        before = reversed([one for one in elections.all if since < one < at])
+        own = takewhile(lambda one: elections.states[one].leader == leader, before)
         return next((one for one in own if self.kind[one] != "clean" and not elections.gap[one]), None)
 
     def joins(self, at: int) -> frozenset[int]:
         """Return the followers that entered the ISR by the record of a state, by their own request."""
-        is_by_request = not self._elections.is_election(at) or self.kind[at] == "clean"
+        is_by_request = at > 0 and (not self._elections.is_election(at) or self.kind[at] == "clean")
         before, after = self._elections.states[at - 1], self._elections.states[at]
         return frozenset(after.isr) - frozenset(before.isr) if is_by_request else frozenset()
 

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 
 from analysis.causes.evidence import NEVER, ClusterEvidence, Down
+from ebbtide.record.node_times import Span
 from ebbtide.record.rows import BrokerEvent, PartitionState
 
 _BOOTS_NS = 200_000_000
@@ -70,6 +71,10 @@ class Liveness:
     def is_silent(self, one: int, other: int, from_ns: int, until_ns: int) -> bool:
         """Whether surely nothing passed between two ends from one time of the steps' clock to another."""
         return any(first <= from_ns and until_ns <= last for first, last in self.silences(one, other))
+
+    def may_start_within(self, broker: int, within: Span) -> bool:
+        """Whether a step may have started the broker's process within a span of the steps' clock."""
+        return any(within.first_ns <= down.started_ns < within.last_ns for down in self._downs[broker])
 
     # ---- by the metadata log: sessions
 

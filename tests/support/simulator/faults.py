@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.record.steps import CutSides, StepEntry
@@ -25,6 +25,15 @@ START_NS = 1_760_000_000_000_000_000
 def ns(at: int) -> int:
     """Return a simulated time as the clock of the run shows it."""
     return START_NS + at * 1_000
+
+
+class DiskTaken(NamedTuple):
+    """A broker's disk lost records at a time, by a step that began at `fired`; `ends`: how long its logs were."""
+
+    node: int
+    fired: int
+    at: int
+    ends: dict[int, int]
 
 
 class OpenStep:
@@ -72,7 +81,7 @@ class Faults:
         self._to_start: set[int] = set()
         self._ended: list[tuple[OpenStep, int]] = []
         self._cuts: list[tuple[OpenStep, tuple[int, ...], tuple[int, ...]]] = []
-        self.disk_losses: list[tuple[int, int, dict[int, int]]] = []
+        self.disk_losses: list[DiskTaken] = []
         """Brokers that lost what was on a disk, when, and where the log of each partition ended before."""
 
     def schedule(self, faults: Iterable[Fault]) -> None:
@@ -249,7 +258,8 @@ class Faults:
     def _take_log(self, step: OpenStep, broker: Broker, directory: int) -> None:
         """Drop what was not flushed, or whole logs, and measure it; `directory` 0: all directories."""
         now = self._sim.now
-        self.disk_losses.append((broker.node, now, {number: len(one.log) for number, one in broker.replicas.items()}))
+        ends = {number: len(one.log) for number, one in broker.replicas.items()}
+        self.disk_losses.append(DiskTaken(broker.node, step.fired, now, ends))
         gone = self._measured(step, after=25 * MS)
         step.of_node[broker.node] = NodeTimes(ended=step.of_node[broker.node].ended, log_gone=gone)
         logs, lost_bytes = {}, 0

@@ -67,7 +67,7 @@ class Truth:
         self._writers: dict[int, int] = {}
         self._led_since: dict[int, int] = {}
         self._led_until: dict[int, int] = {}
-        self._lost_as_they_joined: set[tuple[int, int]] = set()
+        self._lost_as_it_joined: set[tuple[int, int]] = set()
 
     def left(self, order: int, at: int) -> None:
         """Note that the broker of an election leads no more."""
@@ -133,8 +133,8 @@ class Truth:
         for entry in leader.log[len(replica.log) :]:
             if replica.fates.get(entry.number) == "D":
                 replica.fates[entry.number] = fate
-        if self._lost_disk(sim, joiner, sim.now - _SLACK, sim.now):
-            self._lost_as_they_joined.add((leader.number, joiner))
+                if self._lost_disk(sim, joiner, sim.now - _SLACK, sim.now):
+                    self._lost_as_it_joined.add((joiner, entry.number))
 
     def guilty(self, missing: Missing, swapped: frozenset[int] = frozenset()) -> Candidate | None:
         """Return the guilty election of a lost record: the first without it after the last with it.
@@ -220,11 +220,13 @@ class Truth:
             is_later = lead.election.order > found.election.order and not is_shown
             is_possible = is_later or lead.election.order == found.election.order
             if is_possible and lead.led and entry.number not in lead.has:
+                until = lead.election.at + sim.setup.measured + _SLACK
                 lost = {
-                    node: at
-                    for node, at, ends in sim.faults.disk_losses
-                    if entry.wrote_at <= at <= lead.election.at + sim.setup.measured + _SLACK
-                    if not is_measured or ends.get(number, 0) > entry.offset
+                    one.node: one.at
+                    for one in sim.faults.disk_losses
+                    # Without the times of each node, the record has only those of the step.
+                    if entry.wrote_at <= one.at and (one.fired if "node-times" in self._lacks else one.at) <= until
+                    if not is_measured or one.ends.get(number, 0) > entry.offset
                 }
                 fates = dict(lead.fates.get(entry.number, found.fates))
                 # Of a loss soon after the election, nobody may know that it was no earlier.
@@ -253,7 +255,7 @@ class Truth:
 
     @staticmethod
     def _lost_disk(sim: Simulation, broker: int, since: int, until: int) -> bool:
-        return any(node == broker and since <= at <= until for node, at, _ in sim.faults.disk_losses)
+        return any(one.node == broker and since <= one.at <= until for one in sim.faults.disk_losses)
 
     def _is_shown_lacking(self, sim: Simulation, number: int, entry: Entry, election: ElectionMade) -> bool:
         """Return whether a row of an election's epoch at or below the record's offset was seen.
@@ -270,7 +272,7 @@ class Truth:
             send.offset
             for send in sim.clients.sends
             if send.partition == number and send.entry is not None and send.entry.epoch == epoch
-            if send.offset is not None and not sim.script.lacks & {"metadata-gap", "metadata-tail"}
+            if send.offset is not None and not self._lacks & {"metadata-gap", "metadata-tail", "sends-offsets"}
             if not self.may_have_another_writer(number, send)
         )
         return any(offset <= entry.offset for offset in (*polled, *acked))
@@ -326,7 +328,7 @@ class Truth:
         if why in _ON_DISKS and every:
             answers.append(("beyond-tolerance", at))
         # Of a disk loss that close to the join, nothing shows which came first.
-        lost_it = why == "D" or (why == "S" and (election.partition, winner) in self._lost_as_they_joined)
+        lost_it = why == "D" or (why == "S" and (winner, entry.number) in self._lost_as_it_joined)
         if lost_it and sole and not election.elr_when_registered:
             answers.append(("last-replica-standing", at))
         if why == "S":
