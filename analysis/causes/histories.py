@@ -332,7 +332,8 @@ class Walk:
     def _fetch(self, one: History, at: int, since_ns: int, brokers: Iterable[int]) -> History:
         """Let replicas follow the leader from a time until the state behind `at`, both by the clock of the steps."""
         state = self._states[at]
-        if one.leader is None or self._liveness.has_dead_session(state.leader, state):
+        # Where a record is missing before the state, its leader may have led before it died.
+        if one.leader is None or (self._liveness.has_dead_session(state.leader, state) and not self._elections.gap[at]):
             return one
         # A leader that died serves no more fetches before it registers again.
         died_ns = self._liveness.died_by(state.leader, state)
