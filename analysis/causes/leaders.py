@@ -101,10 +101,9 @@ class Leaders:
     def is_unclean_allowed(self, at: int) -> bool | None:
         """Whether the controller may elect uncleanly here, by config or by request; None: not known."""
         at_ns, slack, cluster = self._elections.states[at].at_ns, self._liveness.slack, self._evidence.cluster
-        asked = [
-            one.is_sure for one in self._evidence.requests if one.asked_ns - slack <= at_ns <= one.answered_ns + slack
-        ]
-        if any(asked):
+        asked = [one for one in self._evidence.requests if one.asked_ns - slack <= at_ns <= one.answered_ns + slack]
+        # Before a request and behind it, only the clocks may make it the reason.
+        if any(one.is_sure and one.asked_ns <= at_ns <= one.answered_ns for one in asked):
             return True
         allowed = self.rules(at).unclean
         is_known = not asked and cluster.steps_known and cluster.log_whole

