@@ -116,15 +116,17 @@ def _with_permits(
         permitted = ask_table(partition, asked, [guilt], is_committed=one.is_committed)
         return msgspec.structs.replace(one, guilt=guilt, permits=permitted)
 
-    if guilt.by_name is not None and one.is_committed:
-        earlier = asking(guilt._replace(election=guilt.by_name, is_first=True))
-        each = [asking(guilt._replace(reasons=reason)) for reason in STATES if reason & guilt.reasons]
-        is_excused = [later.permits.may_excuse for later in each]
-        if earlier.permits and (guilt.by_name in blamed or not all(is_excused)):
-            yield earlier
-            if earlier.permits.may_excuse or not any(is_excused):
-                return
-    yield asking(guilt)
+    if guilt.by_name is None or not one.is_committed:
+        yield asking(guilt)
+        return
+    earlier = asking(guilt._replace(election=guilt.by_name, is_first=True))
+    excuses = [asking(guilt._replace(reasons=reason)).permits.may_excuse for reason in STATES if reason & guilt.reasons]
+    blames_earlier = bool(earlier.permits) and (guilt.by_name in blamed or not all(excuses))
+    if blames_earlier:
+        yield earlier
+    # Both count where the earlier one broke what KIP-966 promises, and the later one may be allowed.
+    if not blames_earlier or (any(excuses) and not earlier.permits.may_excuse):
+        yield asking(guilt)
 
 
 def _agreed(

@@ -61,6 +61,7 @@ class Truth:
 
     def __init__(self, lacks: frozenset[str] = frozenset()) -> None:
         self._lacks = lacks
+        self._is_measured = not lacks & {"log-ends", "steps"}
         self.entries: dict[int, list[Entry]] = {}
         self.leads: dict[int, list[Lead]] = {}
         self._elected: dict[int, Lead] = {}
@@ -213,8 +214,7 @@ class Truth:
         held. A later election may then be the guilty one, if nobody saw that an earlier leader lacked the record.
         """
         entry, number = missing.entry, missing.partition
-        is_measured = not sim.script.lacks & {"log-ends", "steps"}
-        is_shown = is_measured and self._is_shown_lacking(sim, number, entry, found.election)
+        is_shown = self._is_measured and self._is_shown_lacking(sim, number, entry, found.election)
         answers: set[Answer] = set()
         for lead in self._leads_of(missing):
             is_later = lead.election.order > found.election.order and not is_shown
@@ -226,7 +226,7 @@ class Truth:
                     for one in sim.faults.disk_losses
                     # Without the times of each node, the record has only those of the step.
                     if entry.wrote_at <= one.at and (one.fired if "node-times" in self._lacks else one.at) <= until
-                    if not is_measured or one.ends.get(number, 0) > entry.offset
+                    if not self._is_measured or one.ends.get(number, 0) > entry.offset
                 }
                 fates = dict(lead.fates.get(entry.number, found.fates))
                 # Of a loss soon after the election, nobody may know that it was no earlier.
@@ -241,7 +241,6 @@ class Truth:
         A winner from outside the ISR need not have had it. Another one may have lost it, if nobody measured its disk.
         """
         entry, answers = missing.entry, set[Answer]()
-        is_measured = not sim.script.lacks & {"log-ends", "steps"}
         for lead in self._leads_of(missing):
             election, winner = lead.election, lead.election.after.leader
             if not (entry.reign < election.order < found.election.order and lead.led):
@@ -249,7 +248,7 @@ class Truth:
             had = dict.fromkeys(election.before.replicas, "H")
             if election.road != "clean":
                 answers |= set(self._by_table(entry, Candidate(election, {**had, winner: "N"})))
-            elif not is_measured and self._lost_disk(sim, winner, entry.wrote_at, election.at):
+            elif not self._is_measured and self._lost_disk(sim, winner, entry.wrote_at, election.at):
                 answers |= set(self._by_table(entry, Candidate(election, {**had, winner: "D"})))
         return answers
 
@@ -266,7 +265,7 @@ class Truth:
         polled = (
             row["offset"]
             for row in sim.clients.polls
-            if (row["partition"], row["leader_epoch"]) == (number, epoch) and "polls-epochs" not in sim.script.lacks
+            if (row["partition"], row["leader_epoch"]) == (number, epoch) and "polls-epochs" not in self._lacks
         )
         acked = (
             send.offset
@@ -301,7 +300,7 @@ class Truth:
     def _add_perhaps_led(self, sim: Simulation) -> None:
         """Add the elections that nobody led, and whose winners died so close to them that clocks do not tell."""
         led = {lead.election.order for leads in self.leads.values() for lead in leads}
-        is_death_unknown = bool(sim.script.lacks & {"steps", "node-times", "brokers"})
+        is_death_unknown = bool(self._lacks & {"steps", "node-times", "brokers"})
         for order, lead in self._elected.items():
             at, broker = lead.election.at, lead.election.after.leader
             if order not in led and (is_death_unknown or sim.had_trouble(broker, at, before=_SLACK + _SLACK // 2)):

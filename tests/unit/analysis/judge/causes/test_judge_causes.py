@@ -186,22 +186,7 @@ def test_a_join_with_an_old_broker_epoch_is_allowed_before_kip_903(tmp_path: Pat
 def test_no_join_is_stale_by_a_disk_that_was_lost_before_the_leaders_epoch_or_after_the_election(
     tmp_path: Path, *, lost_later: bool
 ) -> None:
-    story = Story(tmp_path, kafka="3.4.1", features=BEFORE_KIP_903, min_isr=1)
-    story.broker(0, 1)
-    story.broker(0, 2)
-    story.state(1, replicas=[1, 2], isr=[1, 2])
-    story.state(8, isr=[1])
-    story.step(10, "wipe-disk", 2)
-    story.broker(12, 2)
-    story.step(12.5, "kill", 1)
-    story.state(12.8, leader=-1)
-    story.broker(13, 1)
-    story.state(13.1, leader=1)
-    story.state(14, isr=[1, 2])
-    story.step(15, "kill", 1)
-    story.state(18, leader=2, isr=[2])
-    story.log(2, (story.tables["partitions"][-1]["leader_epoch"], 0, 9))
-    story.lose(0, 99, acked_s=5)
+    story = stale_join(tmp_path, BEFORE_KIP_903, in_new_epoch=True)
     if lost_later:
         story.power_loss(30, 2, end=1000)
     assert cause_and_leader(story.judge())[0] == "unexplained"
