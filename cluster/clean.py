@@ -132,7 +132,7 @@ def _clean_one(path: Path, forget: bool) -> CleanOutcome:
 def _is_live(path: Path, opened: LedgerOpened | None) -> bool:
     """Whether the run of a ledger continues.
 
-    Its lock says so in every namespace. A run of release 0.1.0, or on a file system without locks, has none.
+    Its lock says so in every namespace. A run on a file system without locks has none.
     """
     return is_held(path, follow=False) is True or (opened is not None and is_alive(opened.owner))
 

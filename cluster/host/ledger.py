@@ -17,7 +17,7 @@ import fcntl
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -31,7 +31,7 @@ from cluster.host.volumes import Volume
 from cluster.host.writeback import KernelWriteBack, WriteBackHold
 from cluster.watched.watch_topic import PREFIX, WatchTopic
 from ebbtide.errors import HarnessError, UsageError, error_in_one_line
-from ebbtide.ownership import Untrusted, check_trusted, make_private_folder, open_private, read_private
+from ebbtide.ownership import Untrusted, make_private_folder, open_private, read_private
 from ebbtide.places import state_dir
 from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
 from ebbtide.signals import defer_signals, unwind_on_signals
@@ -252,7 +252,7 @@ class DamagedLedger(HarnessError):
 
 
 def read_ledger(path: Path) -> LedgerFile:
-    """Read a ledger, also of a run that was killed in the middle of a line, and of release 0.1.0.
+    """Read a ledger, also of a run that was killed in the middle of a line.
 
     Raises `FileNotFoundError`, `HarnessError` when the host cannot read the file now, and `DamagedLedger` when another
     user could have written the file, it is damaged elsewhere or of another version, or it names what no run of its id
@@ -269,7 +269,6 @@ def read_ledger(path: Path) -> LedgerFile:
         raise HarnessError("a ledger cannot be read now", where=str(path), got=got, next="ebbtide clean") from None
     opened: LedgerOpened | None = None
     entries: dict[int, Entry] = {}
-    made: list[Entry] = []
     # A last line without its newline was never acknowledged: its thing was not made.
     lines = content.split(b"\n")[:-1]
     for number, text in enumerate(lines, 1):
@@ -281,10 +280,8 @@ def read_ledger(path: Path) -> LedgerFile:
                         raise ValueError(f"a first line of run {line.run_id!r}")
                     opened = line
                 case EntryMade():
-                    entry = _complete_entry(line.entry, opened, made)
-                    check_entry(entry, path.stem)
-                    made.append(entry)
-                    entries[line.number] = entry
+                    check_entry(line.entry, path.stem)
+                    entries[line.number] = line.entry
                 case EntryUndone():
                     entries.pop(line.number, None)
         except (ValueError, RecursionError, msgspec.MsgspecError) as error:
@@ -294,27 +291,6 @@ def read_ledger(path: Path) -> LedgerFile:
     if opened is None:
         raise DamagedLedger("a ledger does not say which run it belongs to", where=str(path))
     return LedgerFile(path=path, opened=opened, entries=tuple(entries.values()))
-
-
-def _complete_entry(entry: Entry, opened: LedgerOpened | None, made: Sequence[Entry]) -> Entry:
-    """Return an entry of release 0.1.0 with what this release needs, from the other lines of its ledger.
-
-    `made` are the earlier entries. Raises `ValueError` if they do not have it.
-    """
-    match entry:
-        case OwnedProcess(run_id="") if opened is not None:
-            return msgspec.structs.replace(entry, run_id=opened.run_id, unmarked_folder=opened.folder)
-        case Slowness(image=""):
-            for volume in made:
-                if isinstance(volume, Volume) and volume.folder == entry.folder:
-                    return Slowness.of(volume)
-            raise ValueError(f"no volume of this run: {entry.folder}")
-        case Volume(image_identity=""):
-            # Its paths may have links, which are followed only where nobody else can have made them.
-            with contextlib.suppress(OSError, Untrusted):
-                check_trusted(Path(entry.image).parent)
-                return entry.with_identity()
-    return entry
 
 
 def check_entry(entry: Entry, run_id: str) -> None:
@@ -329,17 +305,12 @@ def check_entry(entry: Entry, run_id: str) -> None:
             is_own = entry.run_id == run_id and all(_is_plain_path(one) for one in (entry.shared, entry.settings))
         case OwnedProcess():
             is_own = entry.run_id == run_id and 1 < entry.process.pid < 1 << 31
-            is_own = is_own and (entry.unmarked_folder == "" or _is_folder_of(run_id, entry.unmarked_folder))
         case Container():
             is_own = entry.run_id == run_id
         case WatchTopic():
             is_own = entry.run_id == run_id and entry.name.startswith(PREFIX) and bool(entry.bootstrap)
     if not is_own:
         raise ValueError(f"no run {run_id} makes: {entry.describe()}")
-
-
-def _is_folder_of(run_id: str, text: str) -> bool:
-    return _is_plain_path(text) and Path(text).name == run_id
 
 
 def _is_plain_path(text: str) -> bool:

@@ -127,11 +127,6 @@ def _has_mark(pid: int, run_id: str) -> bool:
     return f"{RUN_VARIABLE}={run_id}".encode() in _words_of(pid, "environ")
 
 
-def _names_folder(pid: int, folder: str) -> bool:
-    """Whether a process's command line names something in a folder."""
-    return any(f"{folder}/".encode() in word for word in _words_of(pid, "cmdline"))
-
-
 def _words_of(pid: int, file: str) -> list[bytes]:
     try:
         return Path(f"/proc/{pid}/{file}").read_bytes().split(b"\0")
@@ -140,16 +135,11 @@ def _words_of(pid: int, file: str) -> list[bytes]:
 
 
 class OwnedProcess(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="process"):
-    """Ledger entry: a process that a run started, with `mark_of(run_id)` in its environment.
-
-    A ledger of release 0.1.0 has no run id here, and its processes have no mark. They name files of their run in
-    their command lines: the ledger's reader notes the run's folder as `unmarked_folder`.
-    """
+    """Ledger entry: a process that a run started, with `mark_of(run_id)` in its environment."""
 
     name: str
     process: ProcessId
-    run_id: str = ""
-    unmarked_folder: str = ""
+    run_id: str
 
     def undo(self) -> bool:
         """SIGKILL the process if it is still the same; returns True when that was needed.
@@ -165,8 +155,12 @@ class OwnedProcess(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
             # The pidfd pins the process: between this check and the signal the pid cannot be reused.
             if not is_alive(self.process):
                 return False
-            if not self._is_of_its_run() and is_alive(self.process):
-                raise self._foreign_error()
+            if not _has_mark(self.process.pid, self.run_id) and is_alive(self.process):
+                raise HarnessError(
+                    "a process in the ledger was not started by its run",
+                    got=f"no {RUN_VARIABLE}={self.run_id} in it",
+                    next=f"ps {self.process.pid}; if it is Kafka or a client of Ebbtide: kill {self.process.pid}",
+                )
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         except ProcessLookupError:
             return False
@@ -179,21 +173,6 @@ class OwnedProcess(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
             last_seen=lambda: f"state {state_of(self.process.pid)}",
         )
         return True
-
-    def _is_of_its_run(self) -> bool:
-        pid = self.process.pid
-        if self.unmarked_folder:
-            return _names_folder(pid, self.unmarked_folder)
-        return bool(self.run_id) and _has_mark(pid, self.run_id)
-
-    def _foreign_error(self) -> HarnessError:
-        pid, mark = self.process.pid, f"no {RUN_VARIABLE}={self.run_id} in it"
-        unnamed = f"its command line does not name {self.unmarked_folder}"
-        return HarnessError(
-            "a process in the ledger was not started by its run",
-            got=unnamed if self.unmarked_folder else mark,
-            next=f"ps {pid}; if it is Kafka or a client of Ebbtide: kill {pid}",
-        )
 
     def describe(self) -> str:
         """Return how messages name the process."""

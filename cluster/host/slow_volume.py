@@ -34,13 +34,10 @@ _END_TIMEOUT_S = 10.0
 
 
 class Slowness(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="slowness"):
-    """Ledger entry: the volume of `image`, mounted at `folder`, may be frozen.
-
-    A ledger of release 0.1.0 names no image: its reader takes that of the volume (`cluster.host.ledger`).
-    """
+    """Ledger entry: the volume of `image`, mounted at `folder`, may be frozen."""
 
     folder: str
-    image: str = ""
+    image: str
     image_identity: str = ""
 
     @classmethod

@@ -107,11 +107,6 @@ def complete_step_kinds(incomplete: str) -> list[CompletionItem[str]]:
     return _last_of_list(incomplete, lambda word: _items(sorted(GENERATORS), word))
 
 
-def complete_words(words: Iterable[str]) -> Callable[[str], list[CompletionItem[str]]]:
-    """Return a completer of these words."""
-    return lambda incomplete: _items(words, incomplete)
-
-
 def complete_cluster(incomplete: str) -> list[CompletionItem[str]]:
     """Return the running clusters that match."""
     from ebbtide.daemon.control import cluster_names

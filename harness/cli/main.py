@@ -27,7 +27,6 @@ from ebbtide.signals import is_interrupt, was_interrupted
 from ebbtide.streams import ignore_closed_pipes, print_verbatim, shown_output
 from harness.cli.command import Group, ParsedCommand
 from harness.cli.mistakes import error_of
-from harness.cli.old_spellings import respelled
 from harness.cli.parameters import value_type
 
 VERBS: dict[str, str] = {
@@ -187,7 +186,6 @@ def _run(argv: Sequence[str]) -> int:
         from harness.cli.completing import answer_shell
 
         return answer_shell(group, COMPLETE, instruction)
-    argv = respelled(list(argv))
     try:
         with group.make_context("ebbtide", list(argv)) as ctx:
             typed = group.invoke(ctx)

@@ -174,8 +174,6 @@ PLANTED: list[Entry] = [
     Slowness(image="/x", folder="../x"),
     WriteBackHold(run_id="other", shared="/x"),
     OwnedProcess(name="n", process=DEAD, run_id="other"),
-    OwnedProcess(name="n", process=DEAD, run_id="r", unmarked_folder="/"),
-    Slowness(folder="/x"),
     OwnedProcess(name="n", process=ProcessId(pid=1, start_ticks=0, boot_id=""), run_id="r"),
     OwnedProcess(name="n", process=ProcessId(pid=-1, start_ticks=0, boot_id=""), run_id="r"),
     Container(docker_host="unix:///x", name="x", run_id="other"),
@@ -184,7 +182,7 @@ PLANTED: list[Entry] = [
 
 @pytest.mark.parametrize("entry", PLANTED, ids=str)
 def test_an_entry_that_the_run_cannot_have_made_is_refused(ledgers: Path, entry: Entry) -> None:
-    with pytest.raises(DamagedLedger, match=r"no run r makes|no volume of this run"):
+    with pytest.raises(DamagedLedger, match="no run r makes"):
         read_ledger(write_ledger(ledgers, "r", entry))
 
 
