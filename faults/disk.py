@@ -19,7 +19,8 @@ import msgspec
 from cluster.host.processes import state_of
 from cluster.host.slow_volume import Pulses, timed_write
 from cluster.host.volumes import Volume
-from cluster.runtime.base import DiskReplacement, LogLoss, Runtime
+from cluster.runtime.base import DiskReplacement, LogLoss
+from cluster.runtime.cluster import Runtime
 from cluster.runtime.log_losses import LogCopies
 from ebbtide import run_clock
 from ebbtide.logs.segments import partition_folders

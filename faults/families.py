@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.runtime.base import Runtime
+from cluster.runtime.cluster import Runtime
 from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.steps.waiting import WaitStep
 from faults.admin import AdminFaults, Administer

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from cluster.runtime.base import Runtime
+from cluster.runtime.cluster import Runtime
 from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.kraft.voters import VoterSet
 from ebbtide.record.node_times import NodeTimes

@@ -13,7 +13,7 @@ import msgspec
 
 from cluster.host.limits import burst_bytes
 from cluster.host.namespaces import Cut, Transfer
-from cluster.runtime.base import Runtime
+from cluster.runtime.cluster import Runtime
 from ebbtide.record.steps import CutSides
 from ebbtide.scenario.roles import CLIENTS, Role
 from ebbtide.scenario.steps.network import (

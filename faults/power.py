@@ -16,7 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from cluster.runtime.base import PowerLoss, Runtime
+from cluster.runtime.base import PowerLoss
+from cluster.runtime.cluster import Runtime
 from cluster.runtime.log_losses import LogCopies, common_prefix
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders, segment_files

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from cluster.host.processes import cpu_ns_since, state_of, thread_cpu_ns
-from cluster.runtime.base import Runtime
+from cluster.runtime.cluster import Runtime
 from cluster.runtime.jvm import CLEAN_EXIT_CODES
 from ebbtide.errors import StepImpossible
 from ebbtide.scenario.steps.process import RestartStep, RollingStep, UpgradeStep

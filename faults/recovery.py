@@ -20,7 +20,7 @@ from typing import Any
 
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, Elect, Reassign
 from cluster.kafka_api.replica_log import ReplicaAnswers
-from cluster.runtime.base import Runtime
+from cluster.runtime.cluster import Runtime
 from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage

@@ -9,7 +9,7 @@ import msgspec
 
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.kafka_api.replica_log import ReplicaAnswers, ReplicaLogInfo
-from cluster.runtime.base import Runtime
+from cluster.runtime.cluster import Runtime
 from ebbtide.logs.segments import TopicPartition, log_end, replica_folder
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.steps.recovery import Strategy

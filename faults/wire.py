@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from cluster.runtime.base import NodeInfo, Runtime
+from cluster.runtime.base import NodeInfo
+from cluster.runtime.cluster import Runtime
 from cluster.wire.messages import Action, Arm, Direction, Release, Rule, WireEvent
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.record.folder import RecordFolder

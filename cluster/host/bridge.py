@@ -56,7 +56,7 @@ def _port_of(node_id: int) -> str:
 
 
 class BridgeNetwork:
-    """The network of one run (`cluster.runtime.base.Network`), from `open` to `close`.
+    """The network of one run, from `open` to `close`: cuts and limits between nodes. A cut drops packets silently.
 
     The ledger undoes the namespaces; `close` only releases them.
     """
@@ -136,7 +136,7 @@ class BridgeNetwork:
         return self._limits.read_counts()
 
     def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
-        """Send `size_bytes` over each of `pairs`, and measure what arrives when."""
+        """Send `size_bytes` over each of `pairs` in turn, and measure what arrives when."""
         return self._probes.transfer(pairs, size_bytes, timeout_s)
 
     def heal(self) -> None:
@@ -145,9 +145,10 @@ class BridgeNetwork:
         self._limits.clear()
 
     def passing_pairs(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
-        """Return those of `pairs` whose probe packets arrive within `timeout_s`.
+        """Return those of `pairs` whose probe packet arrives within `timeout_s`.
 
-        Each pair is one direction.
+        The packet is sent in the source's namespace to the target's, one direction each, all at once. A pair that
+        does not pass takes the whole `timeout_s`.
         """
         return self._probes.passing_pairs(pairs, timeout_s)
 

@@ -1,26 +1,38 @@
-"""The interface of a runtime, for faults, workloads and the runner.
-
-Faults act only on a node's pid, network namespace and volume, so that every fault works the same on every runtime.
-"""
+"""What a runtime is made of, says of its nodes, and has as processes."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
 
-from cluster.host.namespaces import Cut, LimitCounts, Transfer
-from cluster.host.slow_volume import Pulses
-from cluster.host.volumes import Volume
-from cluster.runtime.releases import NodeReleases
-from cluster.wire.messages import Command, WireEvent
+from cluster.host.host_ports import HostPorts
+from cluster.host.ledger import Ledger
 from ebbtide.record.node_times import NodeTimes, Span
-from ebbtide.scenario.model import NodeRole
+from ebbtide.scenario.model import ClusterSpec, NodeRole
 
 PowerLossMethod = Literal["fs-shutdown", "truncate"]
+
+
+class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster of one run, whose nodes begin with release `kafka`.
+
+    - `folder`: the run's folder.
+    - `ledger`: is closed with the runtime.
+    - `hold_write_back`: False: the kernel writes pages back.
+    - `host_ports`: lead from the host to its brokers.
+    """
+
+    spec: ClusterSpec
+    kafka: str
+    folder: Path
+    ledger: Ledger
+    power_loss_method: PowerLossMethod = "fs-shutdown"
+    hold_write_back: bool = True
+    host_ports: HostPorts | None = None
 
 
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,72 +99,6 @@ class DiskReplacement(msgspec.Struct, frozen=True, kw_only=True):
     log_gone: Span | None = None
 
 
-class Network(Protocol):
-    """Cuts and limits between nodes; a cut drops packets silently."""
-
-    def cut(self, cuts: Iterable[Cut]) -> None:
-        """Add `cuts` to the cuts in force."""
-
-    def limit(self, pairs: Collection[Cut], rate_bytes_s: int) -> None:
-        """Limit each of `pairs` (one direction) to `rate_bytes_s`. Raises `HarnessError`."""
-
-    def limit_counts(self) -> Mapping[Cut, LimitCounts]:
-        """Return what the kernel counts for each pair that is limited now."""
-
-    def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
-        """Send `size_bytes` over each of `pairs` in turn, and measure what arrives when."""
-
-    def heal(self) -> None:
-        """Remove every cut and every limit."""
-
-    def passing_pairs(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
-        """Return those of `pairs` whose probe packet arrives within `timeout_s`.
-
-        The packet is sent in the source's namespace to the target's, one direction each, all at once. A pair that
-        does not pass takes the whole `timeout_s`.
-        """
-
-    def dropped_packets(self) -> Mapping[Cut, int]:
-        """Return how many packets each cut in force has dropped so far."""
-
-
-class Wire(Protocol):
-    """Kafka-aware proxies between nodes and those they connect to."""
-
-    def intercept(self, nodes: Mapping[int, str]) -> None:
-        """Send all connections of these nodes through a proxy; call it before `prepare`.
-
-        `nodes` maps ids to names and may contain CLIENTS.
-        """
-
-    def send(self, node_id: int, command: Command) -> None:
-        """Send a command to the node's proxy.
-
-        Raises `HarnessError` when the node has no proxy, or the proxy died.
-        """
-
-    def poll(self) -> list[tuple[int, WireEvent]]:
-        """Return `(node, event)` for the events since the last call.
-
-        Raises `HarnessError` when a proxy died.
-        """
-
-
-class Clocks(Protocol):
-    """The wall clocks of nodes, as Kafka reads them."""
-
-    is_enabled: bool
-
-    def enable(self) -> None:
-        """Let the nodes start with the agent that sets their clocks; call it before `prepare`."""
-
-    def set(self, node_id: int, offset_ms: int) -> None:
-        """Set the node's clock off the host's from now on; 0: it is right."""
-
-    def returned_ms(self, node_id: int) -> int:
-        """Return the time (Unix, in ms) that the node's clock returned last; 0: none yet."""
-
-
 class ClientProcess(Protocol):
     """One started client process; `pid` is on this host."""
 
@@ -169,132 +115,10 @@ class ClientProcess(Protocol):
 
 
 class StartClient(Protocol):
-    """Starts a client of a run, such as `Runtime.start_client` does."""
+    """Starts a client of a run, as `Runtime.start_client` does."""
 
     def __call__(self, argv: Sequence[str], *, name: str, output: Path) -> ClientProcess:
         """Start `argv` as the client `name`, stdout and stderr appended to `output`."""
-
-
-class Runtime(Protocol):
-    """A cluster's processes, volumes and network, from `prepare` to `close`."""
-
-    name: str
-    nodes: Mapping[int, NodeInfo]
-    power_loss_method: PowerLossMethod
-    releases: NodeReleases
-    warning: str | None
-    """What users should know about the cluster, found by `prepare`."""
-
-    @property
-    def network(self) -> Network:
-        """The network, on which cuts and limits are made."""
-
-    @property
-    def wire(self) -> Wire:
-        """The wire proxies, which hold, delay, drop and duplicate requests."""
-
-    @property
-    def clocks(self) -> Clocks:
-        """The nodes' clocks, which a step can set off."""
-
-    def prepare(self) -> None:
-        """Make namespaces and volumes and format them; starts nothing.
-
-        Raises `HarnessError`, or `UsageError` for a property that Kafka does not accept.
-        """
-
-    def start(self, node_ids: Sequence[int]) -> None:
-        """Start the processes of nodes that are down; returns once they run, ready or not."""
-
-    def require_release(self, kafka: str) -> None:
-        """Raise `HarnessError` if nodes cannot run `kafka` because this host lacks its jars, or its image."""
-
-    def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
-        """Wait until each process answers and each broker is registered anew and unfenced.
-
-        Controllers of a dynamic quorum are ready once one of them is active and the first voters are committed.
-
-        Raises `HarnessError` with the end of its log when a process died, `UsageError` when it died because of a
-        property in the scenario, `WaitExpired` otherwise.
-        """
-
-    def stop(self, node_id: int, timeout_s: float) -> None:
-        """Stop the process cleanly (SIGTERM). Raises `WaitExpired` after `timeout_s`."""
-
-    def kill(self, node_id: int) -> None:
-        """Send SIGKILL, and wait until the process has ended."""
-
-    def pause(self, node_id: int) -> None:
-        """Send SIGSTOP."""
-
-    def resume(self, node_id: int) -> None:
-        """Send SIGCONT."""
-
-    def pid(self, node_id: int) -> int | None:
-        """Return the pid on this host of the node's JVM; None while it is down."""
-
-    def exit_status(self, node_id: int) -> int | None:
-        """Return how the node's last process ended; None while one runs.
-
-        It is the exit code, or minus the signal.
-        """
-
-    def process_times(self, node_id: int) -> NodeTimes:
-        """Return when the node's last process started, and when it ended if it did."""
-
-    def lose_power(self, node_id: int) -> PowerLoss:
-        """Send SIGKILL, then lose all that the node did not fsync; the node stays down."""
-
-    def replace_disk(self, node_id: int, directory: int | None = None) -> DiskReplacement:
-        """Send SIGKILL, then format new, empty disks; the node stays down.
-
-        They are formatted for the same cluster. `directory`: only the disk of this log directory.
-        """
-
-    def volume(self, node_id: int, directory: int) -> Volume:
-        """Return the volume of one of the node's log directories, which count from 1.
-
-        Raises `HarnessError` where nodes have no volumes (power loss by truncate), or not this directory.
-        """
-
-    def slow_down(self, node_id: int, delay_s: float, period_s: float, directory: int) -> Pulses:
-        """Freeze the volume of one log directory for `delay_s` of every `period_s`.
-
-        Raises `HarnessError` as `volume` does.
-        """
-
-    def data_dirs(self, node_id: int) -> tuple[Path, ...]:
-        """Return the node's log.dirs as this process sees them.
-
-        Partition folders lie directly in them.
-        """
-
-    def data_dir(self, node_id: int) -> Path:
-        """Return the first of the node's log.dirs, which also holds the metadata log."""
-
-    def log_file(self, node_id: int) -> Path:
-        """Return the node's own log, which restarts append to."""
-
-    def start_client(
-        self, argv: Sequence[str], *, name: str, output: Path, inherited: Sequence[int] = ()
-    ) -> ClientProcess:
-        """Start `argv` in the client namespace; it dies with the harness.
-
-        stdout and stderr are appended to `output`. The program has the file descriptors `inherited` under the same
-        numbers. Raises `HarnessError`. A program that cannot run shows in its exit status and output.
-        """
-
-    def bootstrap_servers(self) -> list[str]:
-        """Return `host:port` of every broker, as clients reach them."""
-
-    def controller_servers(self) -> list[str]:
-        """Return `host:port` of every controller, as clients reach them."""
-
-    def close(self) -> None:
-        """Kill what runs and undo what was made outside the run folder.
-
-        Never raises for what is already gone.
-        """
 
 
 class NodeProcess(Protocol):

@@ -6,21 +6,17 @@ Docker where a daemon answers and has an image of the release, otherwise local.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from cluster.host.ledger import Ledger
-from cluster.runtime.base import PowerLossMethod, Runtime
+from cluster.runtime.base import RuntimeSettings
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.privileges import current_privileges
-from ebbtide.scenario.model import ClusterSpec
 
 if TYPE_CHECKING:
-    from cluster.host.host_ports import HostPorts
     from cluster.images import Image
-    from cluster.runtime.cluster import HostRuntime
+    from cluster.runtime.cluster import Runtime
 
 Asked = Literal["auto", "docker", "local"]
 
@@ -92,71 +88,22 @@ def choose_runtime(asked: Asked, kafka: str, image: str | None, note: Callable[[
         return LocalChoice(reason=error.as_clause())
 
 
-def open_runtime(
-    choice: Choice,
-    *,
-    spec: ClusterSpec,
-    kafka: str,
-    folder: Path,
-    ledger: Ledger,
-    power_loss_method: PowerLossMethod,
-    hold_write_back: bool,
-    host_ports: HostPorts | None = None,
-) -> Runtime:
+def open_runtime(choice: Choice, settings: RuntimeSettings) -> Runtime:
     """Return the chosen runtime for one run; nothing of it is made yet.
 
-    `host_ports`: lead from the host to its brokers. Raises `HarnessError` when the release or Java is missing.
+    Raises `HarnessError` when the release or Java is missing.
     """
-    runtime = _runtime_of(
-        choice,
-        spec=spec,
-        kafka=kafka,
-        folder=folder,
-        ledger=ledger,
-        power_loss_method=power_loss_method,
-        hold_write_back=hold_write_back,
-    )
-    if host_ports is not None:
-        runtime.publish(host_ports)
-    return runtime
-
-
-def _runtime_of(
-    choice: Choice,
-    *,
-    spec: ClusterSpec,
-    kafka: str,
-    folder: Path,
-    ledger: Ledger,
-    power_loss_method: PowerLossMethod,
-    hold_write_back: bool,
-) -> HostRuntime:
     # Each imports libraries that the other does not need.
     match choice:
         case DockerChoice():
             from cluster.runtime.docker import DockerRuntime
 
-            return DockerRuntime(
-                spec=spec,
-                kafka=kafka,
-                image=choice.image,
-                folder=folder,
-                ledger=ledger,
-                power_loss_method=power_loss_method,
-                hold_write_back=hold_write_back,
-            )
+            return DockerRuntime(choice.image, settings)
         case LocalChoice():
             from cluster.runtime.jvm import installation_of
             from cluster.runtime.local import LocalRuntime
 
-            return LocalRuntime(
-                spec=spec,
-                installation=installation_of(kafka),
-                folder=folder,
-                ledger=ledger,
-                power_loss_method=power_loss_method,
-                hold_write_back=hold_write_back,
-            )
+            return LocalRuntime(installation_of(settings.kafka), settings)
 
 
 def _choose_docker(kafka: str, asked: str | None, note: Callable[[str], None]) -> DockerChoice:

@@ -1,8 +1,9 @@
-"""The common part of every runtime on this host.
+"""The common part of every runtime on this host, as faults, workloads and the runner know it.
 
-It covers volumes, the switch, properties, readiness, power loss, clients and the end. A runtime adds how a node's
-processes start, and in which network namespace they are. The run folder's `cluster/` belongs to the nodes and is
-deleted by `close`; `logs/` stays, compressed.
+Faults act only on a node's pid, network namespace and volume, so that every fault works the same on every runtime.
+This part covers volumes, the switch, properties, readiness, power loss, clients and the end. A runtime adds how a
+node's processes start, and in which network namespace they are. The run folder's `cluster/` belongs to the nodes and
+is deleted by `close`; `logs/` stays, compressed.
 """
 
 from __future__ import annotations
@@ -19,12 +20,10 @@ import msgspec
 
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.children import Child, start_child
-from cluster.host.host_ports import HostPorts
-from cluster.host.ledger import Ledger
 from cluster.host.slow_volume import Pulses, Slowness
 from cluster.host.volumes import Volume
 from cluster.host.writeback_watch import WriteBackWatch, settle_write_back
-from cluster.runtime.base import DiskReplacement, NodeInfo, NodeProcess, PowerLoss, PowerLossMethod
+from cluster.runtime.base import DiskReplacement, NodeInfo, NodeProcess, PowerLoss, PowerLossMethod, RuntimeSettings
 from cluster.runtime.disks import NodeDisks
 from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
 from cluster.runtime.node_clocks import NodeClocks
@@ -49,7 +48,6 @@ from ebbtide.properties_file import render
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.record.node_times import NodeTimes
 from ebbtide.releases.known_releases import METADATA_VERSION
-from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.signals import defer_signals
 from ebbtide.waiting import wait_until
@@ -57,38 +55,31 @@ from ebbtide.waiting import wait_until
 FORMAT_TIMEOUT_S = 60.0
 
 
-class HostRuntime(ABC):
-    """A runtime on this host; see `cluster.runtime.base.Runtime`.
-
-    `folder` is the run's folder; `close` closes the ledger. `hold_write_back=False`: the kernel writes pages back.
-    """
+class Runtime(ABC):
+    """A cluster's processes, volumes and network, from `prepare` to `close`."""
 
     name: str
 
-    def __init__(
-        self,
-        *,
-        spec: ClusterSpec,
-        kafka: str,
-        folder: Path,
-        ledger: Ledger,
-        power_loss_method: PowerLossMethod = "fs-shutdown",
-        hold_write_back: bool = True,
-    ) -> None:
+    def __init__(self, settings: RuntimeSettings) -> None:
+        spec, ledger, folder = settings.spec, settings.ledger, settings.folder.absolute()
         self._plan = plan_cluster(spec, address_of)
+        if (ports := settings.host_ports) is not None:
+            published = dict(zip(ports.by_broker, ports.addresses, strict=True))
+            self._plan = msgspec.structs.replace(self._plan, published=published)
         self.nodes: Mapping[int, NodeInfo] = self._plan.nodes
         self.network = BridgeNetwork(ledger)
-        self.wire = Taps(ledger, ports=(BROKER_PORT, CONTROLLER_PORT), logs=folder.absolute() / LOGS_DIR)
-        self.power_loss_method: PowerLossMethod = power_loss_method
-        self.releases = NodeReleases(self.nodes, kafka)
-        self._folder = folder.absolute()
+        self.wire = Taps(ledger, ports=(BROKER_PORT, CONTROLLER_PORT), logs=folder / LOGS_DIR)
+        self.power_loss_method: PowerLossMethod = settings.power_loss_method
+        self.releases = NodeReleases(self.nodes, settings.kafka)
+        self._folder = folder
         self._ledger = ledger
-        self._hold_write_back = hold_write_back
-        self._host_ports: HostPorts | None = None
+        self._hold_write_back = settings.hold_write_back
+        self._host_ports = settings.host_ports
         self._write_back = spec.write_back
         self._has_dynamic_quorum = spec.has_dynamic_quorum
         self._write_back_watch: WriteBackWatch | None = None
         self.warning: str | None = None
+        """What users should know about the cluster, found by `prepare`."""
         self._client_namespace = Path()
         self.clocks = NodeClocks(self.nodes, self._cluster / "clocks", ledger)
         self._disks = NodeDisks(self._cluster, self.nodes, spec, ledger)
@@ -104,14 +95,11 @@ class HostRuntime(ABC):
             }
         )
 
-    def publish(self, ports: HostPorts) -> None:
-        """Let clients on the host reach the brokers at these ports; call it before `prepare`."""
-        published = dict(zip(ports.by_broker, ports.addresses, strict=True))
-        self._plan = msgspec.structs.replace(self._plan, published=published)
-        self._host_ports = ports
-
     def prepare(self) -> None:
-        """Make namespaces, volumes and the write-back hold, and format the nodes."""
+        """Make namespaces, volumes and the write-back hold, and format the nodes; starts nothing.
+
+        Raises `HarnessError`, or `UsageError` for a property that Kafka does not accept.
+        """
         self.network.open()
         self._client_namespace = self.network.add_namespace(CLIENTS)
         self.wire.open({CLIENTS: self._client_namespace})
@@ -150,7 +138,13 @@ class HostRuntime(ABC):
         self._start_servers(node_ids)
 
     def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
-        """Wait until each node is ready; raises as `Runtime.wait_ready` does."""
+        """Wait until each process answers and each broker is registered anew and unfenced.
+
+        Controllers of a dynamic quorum are ready once one of them is active and the first voters are committed.
+
+        Raises `HarnessError` with the end of its log when a process died, `UsageError` when it died because of a
+        property in the scenario, `WaitExpired` otherwise.
+        """
         wait_until(
             lambda: not self._why_not_ready(node_ids),
             awaited=f"{', '.join(self.nodes[id].name for id in node_ids)} to be ready",
@@ -178,12 +172,15 @@ class HostRuntime(ABC):
         self._running_process(node_id).send(signal.SIGCONT)
 
     def pid(self, node_id: int) -> int | None:
-        """Return the pid of the node's JVM; None while it is down."""
+        """Return the pid on this host of the node's JVM; None while it is down."""
         process = self._processes.get(node_id)
         return process.pid if process is not None and process.is_running() else None
 
     def exit_status(self, node_id: int) -> int | None:
-        """Return how the node's last process ended; None while one runs."""
+        """Return how the node's last process ended; None while one runs.
+
+        It is the exit code, or minus the signal.
+        """
         process = self._processes.get(node_id)
         return None if process is None else process.exit_status()
 
@@ -209,7 +206,10 @@ class HostRuntime(ABC):
         )
 
     def replace_disk(self, node_id: int, directory: int | None = None) -> DiskReplacement:
-        """Send SIGKILL, then format new, empty disks; the node stays down."""
+        """Send SIGKILL, then format new, empty disks; the node stays down.
+
+        They are formatted for the same cluster. `directory`: only the disk of this log directory.
+        """
         if self.pid(node_id) is not None:
             self.kill(node_id)
         if directory in (None, 1):
@@ -217,17 +217,23 @@ class HostRuntime(ABC):
         return self._disks.replace(node_id, directory, lambda: self._format([node_id]))
 
     def volume(self, node_id: int, directory: int) -> Volume:
-        """Return the volume of a log directory; raises `HarnessError` where nodes have none."""
+        """Return the volume of one of the node's log directories, which count from 1.
+
+        Raises `HarnessError` where nodes have no volumes (power loss by truncate), or not this directory.
+        """
         return self._disks.volume(node_id, directory)
 
     def slow_down(self, node_id: int, delay_s: float, period_s: float, directory: int) -> Pulses:
-        """Freeze the volume of one log directory for `delay_s` of every `period_s`."""
+        """Freeze the volume of one log directory for `delay_s` of every `period_s`.
+
+        Raises `HarnessError` as `volume` does.
+        """
         slowness = Slowness.of(self.volume(node_id, directory))
         self._ledger.record(slowness)
         return Pulses(slowness, delay_s, period_s)
 
     def data_dirs(self, node_id: int) -> tuple[Path, ...]:
-        """Return the node's log.dirs, in order."""
+        """Return the node's log.dirs as this process sees them; partition folders lie directly in them."""
         return self._disks.data_dirs(node_id)
 
     def data_dir(self, node_id: int) -> Path:
@@ -235,11 +241,15 @@ class HostRuntime(ABC):
         return self._disks.data_dirs(node_id)[0]
 
     def log_file(self, node_id: int) -> Path:
-        """Return the node's own log; `close` compresses it to `<name>.log.gz`."""
+        """Return the node's own log, which restarts append to; `close` compresses it to `<name>.log.gz`."""
         return self._folder / LOGS_DIR / f"{self.nodes[node_id].name}.log"
 
     def start_client(self, argv: Sequence[str], *, name: str, output: Path, inherited: Sequence[int] = ()) -> Child:
-        """Start `argv` in the client namespace; it dies with the harness."""
+        """Start `argv` in the client namespace; it dies with the harness.
+
+        stdout and stderr are appended to `output`. The program has the file descriptors `inherited` under the same
+        numbers. Raises `HarnessError`. A program that cannot run shows in its exit status and output.
+        """
         return start_child(
             self._ledger, argv, name=name, output=output, namespace=self._client_namespace, inherited=inherited
         )
@@ -271,7 +281,7 @@ class HostRuntime(ABC):
 
     @abstractmethod
     def require_release(self, kafka: str) -> None:
-        """Raise `HarnessError` if nodes cannot run `kafka`."""
+        """Raise `HarnessError` if nodes cannot run `kafka` because this host lacks its jars, or its image."""
 
     @abstractmethod
     def _make_node_places(self) -> None:

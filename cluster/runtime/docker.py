@@ -11,14 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.host.ledger import Ledger
 from cluster.images import Image, connect, find_image
-from cluster.runtime.base import NodeProcess, PowerLossMethod
-from cluster.runtime.cluster import FORMAT_TIMEOUT_S, HostRuntime
+from cluster.runtime.base import NodeProcess, RuntimeSettings
+from cluster.runtime.cluster import FORMAT_TIMEOUT_S, Runtime
 from cluster.runtime.docker_node import ContainerProcess, NodeContainer, Task
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import LOGS_DIR
-from ebbtide.scenario.model import ClusterSpec
 
 if TYPE_CHECKING:
     import docker
@@ -27,7 +25,7 @@ REQUEST_TIMEOUT_S = 30
 """The timeout of a request to the daemon; starting a container takes half a second."""
 
 
-class DockerRuntime(HostRuntime):
+class DockerRuntime(Runtime):
     """Nodes run in containers of the image of their release.
 
     Each node begins with `image`, which must hold release `kafka`.
@@ -35,26 +33,9 @@ class DockerRuntime(HostRuntime):
 
     name = "docker"
 
-    def __init__(
-        self,
-        *,
-        spec: ClusterSpec,
-        kafka: str,
-        image: Image,
-        folder: Path,
-        ledger: Ledger,
-        power_loss_method: PowerLossMethod = "fs-shutdown",
-        hold_write_back: bool = True,
-    ) -> None:
-        super().__init__(
-            spec=spec,
-            kafka=kafka,
-            folder=folder,
-            ledger=ledger,
-            power_loss_method=power_loss_method,
-            hold_write_back=hold_write_back,
-        )
-        self._images = {kafka: image}
+    def __init__(self, image: Image, settings: RuntimeSettings) -> None:
+        super().__init__(settings)
+        self._images = {settings.kafka: image}
         self._client: docker.DockerClient | None = None
         self._containers: dict[int, NodeContainer] = {}
         self._made_for: dict[int, str] = {}

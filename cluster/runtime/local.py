@@ -10,37 +10,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cluster.host.children import Child, start_child
-from cluster.host.ledger import Ledger
-from cluster.runtime.base import NodeInfo, PowerLossMethod
-from cluster.runtime.cluster import FORMAT_TIMEOUT_S, HostRuntime
+from cluster.runtime.base import NodeInfo, RuntimeSettings
+from cluster.runtime.cluster import FORMAT_TIMEOUT_S, Runtime
 from cluster.runtime.java_programs import program_for_all, statuses_of
 from cluster.runtime.jvm import Installation, JavaProgram, installation_of, java_command
-from ebbtide.scenario.model import ClusterSpec
 
 
-class LocalRuntime(HostRuntime):
+class LocalRuntime(Runtime):
     """Nodes run from the jars of their release with this host's Java; each begins with `installation`."""
 
     name = "local"
 
-    def __init__(
-        self,
-        *,
-        spec: ClusterSpec,
-        installation: Installation,
-        folder: Path,
-        ledger: Ledger,
-        power_loss_method: PowerLossMethod = "fs-shutdown",
-        hold_write_back: bool = True,
-    ) -> None:
-        super().__init__(
-            spec=spec,
-            kafka=installation.kafka,
-            folder=folder,
-            ledger=ledger,
-            power_loss_method=power_loss_method,
-            hold_write_back=hold_write_back,
-        )
+    def __init__(self, installation: Installation, settings: RuntimeSettings) -> None:
+        super().__init__(settings)
         self._installations = {installation.kafka: installation}
         self._namespaces: dict[int, Path] = {}
 

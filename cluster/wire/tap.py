@@ -128,7 +128,7 @@ class Tap:
 
 
 class Taps:
-    """The proxies of a run (`cluster.runtime.base.Wire`), at most one for each node.
+    """The proxies of a run between nodes and those they connect to, at most one for each node.
 
     A proxy lasts as long as its node's namespace. A node that gets a new namespace gets a new proxy, with the rules
     in force.
@@ -144,7 +144,10 @@ class Taps:
         self._unread: list[tuple[int, WireEvent]] = []
 
     def intercept(self, nodes: Mapping[int, str]) -> None:
-        """Request proxies for these nodes (id to name) once their namespaces exist."""
+        """Send all connections of these nodes through a proxy; call it before the namespaces exist.
+
+        `nodes` maps ids to names and may contain CLIENTS.
+        """
         self._wanted.update(nodes)
 
     def open(self, namespaces: Mapping[int, Path]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.host.namespaces import Namespace
-from cluster.runtime.base import Runtime
+from cluster.runtime.cluster import Runtime
 from ebbtide.daemon.control import open_control_socket
 from ebbtide.daemon.messages import (
     AskStatus,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cluster.runtime.base import Runtime
+from cluster.runtime.cluster import Runtime
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
-from cluster.runtime.base import Runtime
+from cluster.runtime.cluster import Runtime
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import value_of
 from ebbtide.logs.checkpoint_file import (

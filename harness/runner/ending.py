@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from cluster.runtime.base import Runtime
+from cluster.runtime.cluster import Runtime
 from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.kraft.image import describe
 from ebbtide.record.rows import PartitionState

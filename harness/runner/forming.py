@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.runtime.base import Runtime
+from cluster.runtime.cluster import Runtime
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.process import UpgradeStep

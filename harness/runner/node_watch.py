@@ -11,7 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from cluster.host.processes import state_of
-from cluster.runtime.base import NodeInfo, Runtime
+from cluster.runtime.base import NodeInfo
+from cluster.runtime.cluster import Runtime
 from cluster.runtime.jvm import LINES_OF_AN_END, tail_of
 from cluster.runtime.known_ends import ended_on_full_volume, known_end_clause
 from ebbtide import run_clock

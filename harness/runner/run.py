@@ -21,8 +21,9 @@ from cluster.host.host_ports import HostPorts
 from cluster.host.ledger import Ledger
 from cluster.host.writeback import write_back_settings
 from cluster.jars.releases import digests_to_record
-from cluster.runtime.base import PowerLossMethod, Runtime
+from cluster.runtime.base import PowerLossMethod, RuntimeSettings
 from cluster.runtime.choose import Choice, LocalChoice, open_runtime
+from cluster.runtime.cluster import Runtime
 from cluster.runtime.jvm import ensure_class_archive, installation_of
 from ebbtide import run_clock
 from ebbtide.errors import Disturbed, EbbtideError, HarnessError
@@ -159,13 +160,15 @@ class _Run:
             self._held.require_in_place()
             runtime = open_runtime(
                 self.request.runtime,
-                spec=self.scenario.cluster,
-                kafka=self.request.kafka,
-                folder=self.record.path,
-                ledger=ledger,
-                power_loss_method=self.request.power_loss_method,
-                hold_write_back=self.request.hold_write_back,
-                host_ports=self.request.host_ports,
+                RuntimeSettings(
+                    spec=self.scenario.cluster,
+                    kafka=self.request.kafka,
+                    folder=self.record.path,
+                    ledger=ledger,
+                    power_loss_method=self.request.power_loss_method,
+                    hold_write_back=self.request.hold_write_back,
+                    host_ports=self.request.host_ports,
+                ),
             )
             runtime.releases.follow(self._note_releases)
             session = Session(

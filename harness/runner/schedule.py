@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from cluster.runtime.base import LogLoss, Runtime
+from cluster.runtime.base import LogLoss
+from cluster.runtime.cluster import Runtime
 from ebbtide import run_clock
 from ebbtide.errors import EbbtideError
 from ebbtide.record.folder import RecordFolder

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from cluster.runtime.base import Runtime
+from cluster.runtime.cluster import Runtime
 from cluster.runtime.tool_command import ToolCommand
 from ebbtide.folders import HeldFolder
 from ebbtide.kraft.image import describe

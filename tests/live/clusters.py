@@ -10,8 +10,9 @@ from host_state import HostState, left_after
 
 from cluster.host.ledger import Ledger
 from cluster.jars.releases import ensure
-from cluster.runtime.base import PowerLossMethod, Runtime
+from cluster.runtime.base import PowerLossMethod, RuntimeSettings
 from cluster.runtime.choose import Choice, choose_runtime, open_runtime
+from cluster.runtime.cluster import Runtime
 from cluster.runtime.jvm import ensure_class_archive, installation_of
 from ebbtide.scenario.model import ClusterSpec
 
@@ -46,12 +47,13 @@ class Cluster:
         self.ledger = Ledger.open(self.run_id, folder, ledgers=folder / "ledger")
         self.runtime: Runtime = open_runtime(
             choice,
-            spec=ClusterSpec(brokers=2, broker_properties=wished),
-            kafka=kafka,
-            folder=folder,
-            ledger=self.ledger,
-            power_loss_method=method,
-            hold_write_back=True,
+            RuntimeSettings(
+                spec=ClusterSpec(brokers=2, broker_properties=wished),
+                kafka=kafka,
+                folder=folder,
+                ledger=self.ledger,
+                power_loss_method=method,
+            ),
         )
 
     def bring_up(self) -> None:

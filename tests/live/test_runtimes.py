@@ -16,7 +16,8 @@ from quick import quick_first
 
 from cluster.host.namespaces import Cut
 from cluster.host.writeback import HELD_SETTINGS
-from cluster.runtime.base import PowerLossMethod, Runtime
+from cluster.runtime.base import PowerLossMethod
+from cluster.runtime.cluster import Runtime
 from cluster.runtime.jvm import CLEAN_EXIT_CODES
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.logs.segments import leo_of

@@ -11,7 +11,7 @@ import pytest
 
 from cluster.host.volumes import Volume
 from cluster.runtime.base import NodeInfo, PowerLossMethod
-from cluster.runtime.cluster import HostRuntime
+from cluster.runtime.cluster import Runtime
 from cluster.runtime.disks import NodeDisks
 from cluster.runtime.releases import NodeReleases
 from ebbtide.scenario.model import ClusterSpec
@@ -32,7 +32,7 @@ class Lossy(Volume, frozen=True, kw_only=True):
     def mount(self) -> None: ...
 
 
-class OneNode(HostRuntime):
+class OneNode(Runtime):
     """One broker that is down."""
 
     name = "one node"

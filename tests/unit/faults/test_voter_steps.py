@@ -10,7 +10,8 @@ import pytest
 
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter
-from cluster.runtime.base import NodeInfo, Runtime
+from cluster.runtime.base import NodeInfo
+from cluster.runtime.cluster import Runtime
 from ebbtide.errors import HarnessError, StepImpossible
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.logs.segments import METADATA_FOLDER

@@ -12,6 +12,7 @@ import pytest
 
 from cluster.host.ledger import Ledger
 from cluster.runtime import local
+from cluster.runtime.base import RuntimeSettings
 from cluster.runtime.jvm import Installation
 from cluster.runtime.local import LocalRuntime
 from ebbtide.java import Java
@@ -48,13 +49,14 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalRu
         folder=tmp_path,
         java=Java(executable=Path("/java"), version="17", major=17),
     )
-    made = LocalRuntime(
+    settings = RuntimeSettings(
         spec=ClusterSpec(brokers=1),
-        installation=installation,
+        kafka="4.3.1",
         folder=tmp_path / "run",
         ledger=Ledger.open("run", tmp_path, ledgers=tmp_path / "ledgers"),
         power_loss_method="truncate",
     )
+    made = LocalRuntime(installation, settings)
     monkeypatch.setattr(made.network, "add_namespace", lambda node_id: Path(f"/netns/{node_id}"))
     yield made
     made.close()

@@ -13,6 +13,7 @@ import pytest
 import harness.runner.run as run_module
 from cluster.host.bridge import address_of
 from cluster.host.ledger import Ledger
+from cluster.runtime.base import RuntimeSettings
 from cluster.runtime.jvm import Installation
 from cluster.runtime.local import LocalRuntime
 from cluster.runtime.properties import plan_cluster
@@ -60,18 +61,15 @@ def test_brokers_of_a_dynamic_quorum_start_after_its_controllers_are_ready(
 def test_controllers_of_a_dynamic_quorum_are_ready_once_one_of_them_is_active(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quorum: Quorum
 ) -> None:
-    runtime = LocalRuntime(
+    java = Java(executable=Path("/java"), version="17", major=17)
+    settings = RuntimeSettings(
         spec=ClusterSpec(controllers=3, brokers=1, quorum=quorum),
-        installation=Installation(
-            kafka="4.3.1",
-            jars=(),
-            folder=tmp_path,
-            java=Java(executable=Path("/java"), version="17", major=17),
-        ),
+        kafka="4.3.1",
         folder=tmp_path / "run",
         ledger=Ledger.open("run", tmp_path, ledgers=tmp_path / "ledgers"),
         power_loss_method="truncate",
     )
+    runtime = LocalRuntime(Installation(kafka="4.3.1", jars=(), folder=tmp_path, java=java), settings)
     monkeypatch.setattr(runtime, "pid", lambda _node: 7)
     monkeypatch.setattr(runtime, "_accepts_connections", lambda _node: True)
     log = runtime.data_dir(100) / METADATA_FOLDER
