@@ -131,10 +131,10 @@ def test_a_run_that_fails_names_its_record(here: Path, monkeypatch: pytest.Monke
 def test_only_a_run_with_clients_is_to_be_judged_after_ctrl_c(
     here: Path, monkeypatch: pytest.MonkeyPatch, journals: list[str]
 ) -> None:
-    def interrupt(*_: Any, folder: Path, **__: Any) -> None:
+    def interrupt(_: object, settings: RuntimeSettings) -> None:
         for journal in journals:
-            (folder / "journal").mkdir(exist_ok=True)
-            (folder / "journal" / journal).touch()
+            (settings.folder / "journal").mkdir(exist_ok=True)
+            (settings.folder / "journal" / journal).touch()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run_module, "open_runtime", interrupt)
