@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ebbtide.pytest_plugin.chaos import Chaos
-    from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
+    from ebbtide.pytest_plugin.kafka_cluster import Chaos, KafkaCluster
     from ebbtide.pytest_plugin.run_record import RunRecord
 
 __version__ = "0.2.0"
@@ -92,7 +91,7 @@ def step(name: str) -> str:
 
 
 _LOADED_LATER = {
-    "Chaos": "ebbtide.pytest_plugin.chaos",
+    "Chaos": "ebbtide.pytest_plugin.kafka_cluster",
     "KafkaCluster": "ebbtide.pytest_plugin.kafka_cluster",
     "RunRecord": "ebbtide.pytest_plugin.run_record",
     "Watch": "ebbtide.pytest_plugin.watching",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from cluster.runtime.cluster import Runtime
 from ebbtide.record.folder import RecordFolder
-from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.steps.step import WaitStep
 from faults.admin import AdminFaults, Administer
 from faults.base import proven_effect
 from faults.clock import ClockFaults

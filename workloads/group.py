@@ -32,7 +32,7 @@ from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.kafka_settings import DEFAULT_GROUP_PROTOCOL
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from workloads.admin import AdminConfig
-from workloads.client import Client, ClientEnd
+from workloads.client import Client, ClientEnd, ReplicaQuestion
 from workloads.config import (
     FINAL_CONSUMER,
     ConsumerConfig,
@@ -49,7 +49,6 @@ from workloads.group_offsets import groups_to_ask
 from workloads.library_settings import CONSUMER_MODULES, consumer_line, copy_settings, producer_line, producer_module
 from workloads.replica_high_watermarks import ASKING_S
 from workloads.replica_logs import ReplicaLogsConfig
-from workloads.replica_question import ReplicaQuestion
 from workloads.sampler import partitions_of
 from workloads.send_account import COUNTERS, SendCounts
 from workloads.status import ClientState

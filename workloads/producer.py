@@ -38,11 +38,10 @@ from workloads.config import ProducerConfig
 from workloads.incarnations import KafkaPythonIncarnation
 from workloads.process import Stop
 from workloads.reaching import client_security
-from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order
+from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order, send_transactions
 from workloads.sends import AttemptWatch, Sends
 from workloads.settings import producer_settings
 from workloads.status import ClientState, StatusFile
-from workloads.transaction_loop import send_transactions
 from workloads.transactions import Transactions
 
 _LOOK_S = 0.2

@@ -34,8 +34,7 @@ from ebbtide.scenario.model import (
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.steps.disk import WipeDiskStep
 from ebbtide.scenario.steps.process import RestartStep
-from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.steps.step import StepSpec, WaitStep
 from ebbtide.scenario.triggers import BrokerTrigger, LeaderTrigger, after
 from ebbtide.scenario.write import brief_text_of
 from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, UNCLEAN

@@ -17,7 +17,7 @@ from analysis.sentences.steps import cut_sides
 from analysis.sentences.words import acks, members, nodes
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import STEPS, StepEntry
-from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.steps.step import WaitStep
 
 
 class LifeEvent(msgspec.Struct, frozen=True, kw_only=True):

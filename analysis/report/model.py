@@ -25,7 +25,7 @@ from ebbtide.record.outcomes import loss_sentences, outcome_word
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Verdict
-from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.steps.step import WaitStep
 from ebbtide.scenario.triggers import trigger_text
 
 PARTITIONS_MAX = 6

@@ -9,7 +9,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.network import IsolateStep, PartitionStep
 from ebbtide.scenario.steps.proof import Link, LinkProof, MeasuredLog, StepProof
-from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.steps.step import WaitStep
 
 _TOLD_OTHERWISE = ("probe", "cuts", "dropped", "logs", "parts")
 

@@ -17,8 +17,7 @@ from ebbtide.scenario.steps.admin import ElectStep, ReassignStep, SetConfigStep,
 from ebbtide.scenario.steps.disk import PowerLossStep, WipeDiskStep
 from ebbtide.scenario.steps.network import HealStep, IsolateStep, PartitionStep
 from ebbtide.scenario.steps.process import KillStep, StartStep, StopStep
-from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.steps.step import StepSpec, WaitStep
 from ebbtide.scenario.steps.wire import HoldRequestStep, ReleaseStep
 from ebbtide.scenario.triggers import (
     AckedTrigger,

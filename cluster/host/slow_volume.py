@@ -23,8 +23,7 @@ from pathlib import Path
 
 import msgspec
 
-from cluster.host.loop_devices import loop_devices_of, mounts_of
-from cluster.host.volumes import Volume
+from cluster.host.volumes import Volume, loop_devices_of, mounts_of
 from ebbtide.command import module_command
 
 _FIFREEZE = 0xC0045877  # _IOWR('X', 119, int), linux/fs.h

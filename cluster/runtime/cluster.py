@@ -23,7 +23,15 @@ from cluster.host.children import Child, start_child
 from cluster.host.slow_volume import Pulses, Slowness
 from cluster.host.volumes import Volume
 from cluster.host.writeback_watch import WriteBackWatch, settle_write_back
-from cluster.runtime.base import DiskReplacement, NodeInfo, NodeProcess, PowerLoss, PowerLossMethod, RuntimeSettings
+from cluster.runtime.base import (
+    DiskReplacement,
+    NodeInfo,
+    NodeProcess,
+    NodeReleases,
+    PowerLoss,
+    PowerLossMethod,
+    RuntimeSettings,
+)
 from cluster.runtime.disks import NodeDisks
 from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
 from cluster.runtime.node_clocks import NodeClocks
@@ -38,7 +46,6 @@ from cluster.runtime.properties import (
     refused_value_error,
 )
 from cluster.runtime.properties import TOOL as STORAGE_TOOL
-from cluster.runtime.releases import NodeReleases
 from cluster.wire.tap import Taps
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.kraft.quorum import QuorumLogs

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import socket
 import tempfile
@@ -19,7 +20,6 @@ import msgspec
 from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
 from cluster.jars.releases import LOG_OPTIONS, jars_of
-from cluster.runtime.known_ends import known_end_clause
 from cluster.runtime.properties import TOOL as STORAGE_TOOL
 from cluster.runtime.properties import cluster_id, format_arguments
 from ebbtide.errors import HarnessError
@@ -28,6 +28,42 @@ from ebbtide.locks import await_lock
 from ebbtide.properties_file import render
 from ebbtide.record.files import log_command
 from ebbtide.waiting import wait_until
+
+
+class KnownEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding by the name of its page, and what a log says at such an end and at no other."""
+
+    finding: str
+    says: re.Pattern[str]
+
+    @property
+    def page(self) -> str:
+        """The path of the page."""
+        return f"docs/findings/{self.finding}.md"
+
+
+KNOWN_ENDS: tuple[KnownEnd, ...] = (
+    KnownEnd(
+        finding="empty-metadata-log",
+        # A node without any voter: others may be unattached, too, but know whom to ask.
+        says=re.compile(r"IllegalStateException: Expected to be Follower, but .* Unattached(State)?\(.*\bvoters=\[\]"),
+    ),
+)
+
+
+def known_end_clause(log: str) -> str:
+    """Return the finding and its page, as the end of a sentence about a node that ended; empty if none is known."""
+    found = next((one for one in KNOWN_ENDS if one.says.search(log)), None)
+    return "" if found is None else f", a known finding: {found.finding} ({found.page})"
+
+
+_SAYS_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+
+
+def ended_on_full_volume(log: str) -> bool:
+    """Whether the last lines of a node's log say that it could not write for lack of space."""
+    return _SAYS_FULL.search(log) is not None
+
 
 SERVER = "kafka.Kafka"
 HEAP_MB = 256

@@ -205,3 +205,27 @@ class KafkaCluster(Breakable):
     """A plain cluster that all tests of a session with the same release share."""
 
     create_topic = Breakable._new_topic
+
+
+class Chaos(Breakable):
+    """One run that a test drives.
+
+    After the test Ebbtide heals every fault, waits until the cluster settles, reads all partitions and judges the
+    record.
+    """
+
+    def __init__(self, status: ClusterStatus, topics: tuple[str, ...], command: Sequence[str] = COMMAND) -> None:
+        super().__init__(status, command)
+        self.topics = topics
+
+    def create_topic(self, topic: str, **settings: Any) -> str:
+        """Create a topic for the test's own clients, and return its name.
+
+        A topic of Ebbtide's clients that a step deleted is made again by the step `create-topic`. To get its line of
+        steps.jsonl, call `fire("create-topic", topic=...)`.
+        """
+        __tracebackhide__ = True
+        if topic in self.topics:
+            self.fire("create-topic", topic=topic, **settings)
+            return topic
+        return self._new_topic(topic, **settings)

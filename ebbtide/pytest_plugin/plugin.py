@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.judgement import failure_message, one_line_summary, report_properties, where_to_look
 from ebbtide.pytest_plugin.markers import (
     MARKER_LINES,
@@ -26,13 +25,13 @@ from ebbtide.pytest_plugin.markers import (
     scenario_in,
     scenario_of,
 )
+from ebbtide.pytest_plugin.run_record import CommandFailed
 from ebbtide.pytest_plugin.session import WORKER_KEPT, JudgedTest, Plugin, call_or_fail, fitted, uses_clusters
 from ebbtide.pytest_plugin.settings import WORKER_SEED, add_options, read_settings
 from ebbtide.pytest_plugin.watching import Watch, describe_unknown_settings, start_watch
 
 if TYPE_CHECKING:
-    from ebbtide.pytest_plugin.chaos import Chaos
-    from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
+    from ebbtide.pytest_plugin.kafka_cluster import Chaos, KafkaCluster
     from ebbtide.pytest_plugin.run_record import RunRecord
     from ebbtide.pytest_plugin.runner import Lease
 

@@ -17,11 +17,9 @@ from ebbtide.command import COMMAND
 from ebbtide.folding import unfolded_environment
 from ebbtide.judging_process import JudgingProcess
 from ebbtide.judging_progress import ProgressListener, print_line
-from ebbtide.pytest_plugin.chaos import Chaos
-from ebbtide.pytest_plugin.command_failed import CommandFailed
-from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
+from ebbtide.pytest_plugin.kafka_cluster import Chaos, KafkaCluster
 from ebbtide.pytest_plugin.markers import UNPLACED_CHAOS, MarkerPlace
-from ebbtide.pytest_plugin.run_record import RunRecord, read_record
+from ebbtide.pytest_plugin.run_record import CommandFailed, RunRecord, read_record
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.scratch import PYTEST, scratch_folder
 

@@ -17,9 +17,8 @@ import pytest
 
 from ebbtide.folding import fold_line, shown_width
 from ebbtide.judging_progress import print_line
-from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.markers import MarkerPlace, WrongMarker, releases_in, scenario_in
-from ebbtide.pytest_plugin.run_record import RunRecord
+from ebbtide.pytest_plugin.run_record import CommandFailed, RunRecord
 from ebbtide.pytest_plugin.runner import Ability, CommandRunner, Lease, errors_as_failed
 from ebbtide.pytest_plugin.settings import Settings
 

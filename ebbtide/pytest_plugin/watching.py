@@ -15,8 +15,7 @@ from pathlib import Path
 from ebbtide.command import COMMAND
 from ebbtide.folding import unfolded_environment
 from ebbtide.judging_progress import ProgressListener, print_line
-from ebbtide.pytest_plugin.command_failed import CommandFailed
-from ebbtide.pytest_plugin.run_record import RunRecord, read_record
+from ebbtide.pytest_plugin.run_record import CommandFailed, RunRecord, read_record
 from ebbtide.scratch import PYTEST, scratch_folder
 from ebbtide.suggestions import bracketed_suggestion
 

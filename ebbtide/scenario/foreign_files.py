@@ -16,8 +16,7 @@ import msgspec
 from ebbtide import properties_file
 from ebbtide.errors import UsageError
 from ebbtide.scenario.absent_words import absent_word
-from ebbtide.scenario.kafka_properties import kafka_properties
-from ebbtide.scenario.kafka_settings import refused_kind
+from ebbtide.scenario.kafka_settings import kafka_properties, refused_kind
 from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file
 
 SCENARIO_FILE, SNAPSHOT = "a scenario file", "a snapshot of a cluster"

@@ -14,11 +14,11 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.roles import ConfigResource, Role, RoleOrNone
+from ebbtide.scenario.steps.proof import struct_fields
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
 from ebbtide.scenario.words import ClockOffset, Duration, ParsedText, PartitionName, Rate
-from ebbtide.struct_fields import struct_fields
 
 T = TypeVar("T")
 

@@ -14,8 +14,7 @@ from packaging.version import Version
 from ebbtide.errors import UsageError
 from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from ebbtide.scenario.kafka_properties import kafka_properties
-from ebbtide.scenario.kafka_settings import refused_kind, settings_at
+from ebbtide.scenario.kafka_settings import kafka_properties, refused_kind, settings_at
 from ebbtide.scenario.model import NODE_ROLES, NodeRole, Scenario
 
 _OWN_OF_TRANSACTIONS = {*INTERNAL_TOPICS[TRANSACTIONS_TOPIC], "min.insync.replicas"}

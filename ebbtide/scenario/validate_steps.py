@@ -22,6 +22,7 @@ from ebbtide.scenario.roles import ConfigResource, Role, overlap
 from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteTopicStep, MoveReplicaStep
 from ebbtide.scenario.steps.disk import DirectoryStep, SlowDiskStep
 from ebbtide.scenario.steps.network import BetweenStep, IsolateStep
+from ebbtide.scenario.steps.proof import struct_fields
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.steps.wire import HoldRequestStep
@@ -36,7 +37,6 @@ from ebbtide.scenario.validate_directories import validate_directory
 from ebbtide.scenario.validate_features import validate_feature_name
 from ebbtide.scenario.validate_triggers import validate_api, validate_trigger
 from ebbtide.scenario.words import PartitionName
-from ebbtide.struct_fields import struct_fields
 
 SLOW_DISK_DELAY_S_MAX = 5.0
 """Nothing can end a process that waits for a frozen volume, and the end of a run waits so long for one to die."""

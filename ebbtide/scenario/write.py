@@ -13,10 +13,10 @@ import tomli_w
 
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain_values import STEP_KEYS, to_plain
+from ebbtide.scenario.steps.proof import struct_fields
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.words import ParsedText
-from ebbtide.struct_fields import struct_fields
 
 _WHOLE_MAX = 1e15
 

@@ -318,8 +318,7 @@ def _close(args: Args, store: Store, plan: NightPlan) -> ExitCode:
     from harness.nightly.night import exit_code
     from harness.nightly.store import stale_folders
     from harness.nightly.summary import summary_page, trend, write_junit
-    from harness.site.model import site_of
-    from harness.site.writing import write_site
+    from harness.site.model import site_of, write_site
 
     history = store.history()
     done = [one for one in history if one.night == plan.night]

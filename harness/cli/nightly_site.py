@@ -45,8 +45,7 @@ def run(args: Args) -> ExitCode:
     """Write the site, and print its first page. Raises `UsageError`."""
     from ebbtide.record.manifest import is_record
     from harness.nightly.store import Store
-    from harness.site.model import site_of
-    from harness.site.writing import write_site
+    from harness.site.model import site_of, write_site
 
     for folder in args.stores:
         if is_record(folder):
@@ -83,7 +82,7 @@ def _without_history(folder: Path) -> UsageError:
 
 def _output(index: Path, site: Site) -> SiteOutput:
     from harness.cli.night_outputs import SiteCell, SiteOutput
-    from harness.site.writing import CELLS
+    from harness.site.model import CELLS
 
     cells = tuple(
         SiteCell(

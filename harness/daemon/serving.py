@@ -35,8 +35,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.plain_values import read_part
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import CLOCK_KINDS, DISK_TROUBLES, NETWORK_FAULTS, WIRE_KINDS
-from harness.daemon.steps import refuse_invalid, refuse_without_effect
-from harness.daemon.topics import create_topic, refuse_topic
+from harness.daemon.steps import create_topic, refuse_invalid, refuse_topic, refuse_without_effect
 from harness.runner.display import Display
 from harness.runner.session import Session
 

@@ -12,9 +12,8 @@ from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.disk import MendDiskStep
 from ebbtide.scenario.steps.network import HealStep
 from ebbtide.scenario.steps.process import ResumeStep, StartStep
-from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.step import StepSpec, WaitStep
 from ebbtide.scenario.steps.table import HEALERS, KINDS, StepKind
-from ebbtide.scenario.steps.waiting import WaitStep
 from ebbtide.scenario.steps.wire import ReleaseStep
 from ebbtide.scenario.triggers import AckedTrigger
 from harness.random.kind import StepGenerator, waiting_s

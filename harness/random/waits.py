@@ -10,8 +10,7 @@ from random import Random
 
 from analysis.spec.partition import NO_LEADER
 from ebbtide.scenario.roles import Role, RoleOrNone
-from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.steps.step import StepSpec, WaitStep
 from ebbtide.scenario.triggers import (
     AfterTrigger,
     BrokerTrigger,

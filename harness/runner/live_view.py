@@ -23,8 +23,7 @@ from ebbtide.kraft.image import describe
 from ebbtide.record.rows import PartitionState
 from ebbtide.shown_console import new_view
 from ebbtide.shown_text import plural
-from harness.runner.display import Display, PlainDisplay
-from harness.runner.run_state import RunState, StepState
+from harness.runner.display import Display, PlainDisplay, RunState, StepState
 
 REFRESH_PER_S = 4
 _HISTORY_S = 300

@@ -13,8 +13,7 @@ import msgspec
 from cluster.host.processes import state_of
 from cluster.runtime.base import NodeInfo
 from cluster.runtime.cluster import Runtime
-from cluster.runtime.jvm import LINES_OF_AN_END, tail_of
-from cluster.runtime.known_ends import ended_on_full_volume, known_end_clause
+from cluster.runtime.jvm import LINES_OF_AN_END, ended_on_full_volume, known_end_clause, tail_of
 from ebbtide import run_clock
 from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.record.clock import ClockReading

@@ -30,10 +30,9 @@ from faults.base import Effect, PendingFault
 from faults.families import Faults
 from faults.injector import Plan
 from faults.replica_replies import AskReplicas
-from harness.runner.display import Display
+from harness.runner.display import Awaited, Display
 from harness.runner.gates import Gate, GateWatch, state_entry
 from harness.runner.recovery import choose
-from harness.runner.run_state import Awaited
 from harness.runner.triggers import Counters, Observation, TriggerWatch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
 

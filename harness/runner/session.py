@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from cluster.runtime.cluster import Runtime
 from cluster.runtime.tool_command import ToolCommand
+from ebbtide.errors import HarnessError
 from ebbtide.folders import HeldFolder
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import METADATA_FOLDER, log_dir_of, log_end, replica_folder
@@ -17,19 +18,20 @@ from ebbtide.record.files import LOGS_DIR, RAW_DIR, write_atomically
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.roles import CLIENTS, Role
+from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import CLOCK_KINDS
 from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.write import SCENARIO, text_of
+from faults.base import Effect
+from faults.injector import Plan
 from faults.wire import nodes_to_intercept
-from harness.runner.display import Display, NodeState
+from harness.runner.display import SHOW_EVERY_S, Display, NodeState, run_state_of
 from harness.runner.draws import Draws
 from harness.runner.ending import End, Ending
-from harness.runner.forming import form_on, roll_to
 from harness.runner.gates import Gate
 from harness.runner.node_watch import ClockLog, NodeWatch
-from harness.runner.run_state import SHOW_EVERY_S, run_state_of
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 from workloads.forked_clients import ForkedClients
@@ -308,3 +310,27 @@ class Session:
         if not self._up:
             return NodeState("not up", registration)
         return NodeState("running" if self.runtime.pid(node) is not None else "down", registration)
+
+
+_FIRST, _SECOND = Role("controllers"), Role("brokers")
+
+
+def form_on(runtime: Runtime, kafka: str) -> None:
+    """Let every node begin on this release; call it before `prepare`. Raises `HarnessError`."""
+    runtime.require_release(kafka)
+    for node in runtime.nodes:
+        runtime.releases.install(node, kafka)
+
+
+def roll_to(kafka: str, plan: Callable[[UpgradeStep], Plan], note: Callable[[str], None], timeout_s: float) -> None:
+    """Move the controllers, then the brokers to this release, one after the other.
+
+    Raises `HarnessError` if a node does not get there.
+    """
+    for role in (_FIRST, _SECOND):
+        planned = plan(UpgradeStep(target=role, to=kafka, deadline_s=timeout_s))
+        effect = planned.act()
+        assert isinstance(effect, Effect)
+        if effect.effect_ns is None:
+            raise HarnessError(f"the {role} could not be moved to Kafka {kafka}", got=effect.why)
+        note(f"upgrade {planned.description}: took effect")

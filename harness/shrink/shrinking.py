@@ -17,10 +17,9 @@ from harness.replay.finding import fact_of, fact_of_loss
 from harness.replay.plan import plan
 from harness.replay.recorded_run import LoadedRun
 from harness.replay.replaying import launch_differences
-from harness.runner.display import Display
+from harness.runner.display import Display, RunState
 from harness.runner.launch import Launch
 from harness.runner.run import new_seed
-from harness.runner.run_state import RunState
 from harness.shrink.file import KeptStep, file_text, kept_steps, start_scenario
 from harness.shrink.goal import Goal, goal_from_record
 from harness.shrink.journal import Journal, lock_folder

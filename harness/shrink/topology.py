@@ -16,8 +16,7 @@ import msgspec
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.scenario.model import Acks, ClusterSpec, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.plain_values import from_plain, to_plain
-from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.steps.step import StepSpec, WaitStep
 from ebbtide.scenario.triggers import AckedTrigger, OffsetTrigger
 from ebbtide.scenario.write import keys_set
 

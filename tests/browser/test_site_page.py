@@ -12,8 +12,7 @@ from pages import Pages
 from playwright.sync_api import Browser, Page
 from recorded_nights import store_of_nights
 
-from harness.site.model import site_of
-from harness.site.writing import write_site
+from harness.site.model import site_of, write_site
 
 pytestmark = pytest.mark.browser
 

@@ -12,11 +12,10 @@ from host_state import HostState
 
 from cluster.clean import clean
 from cluster.host.ledger import Ledger
-from cluster.host.loop_devices import loop_devices_of, mounts_of
 from cluster.host.namespaces import Namespace
 from cluster.host.processes import identify
 from cluster.host.slow_volume import Slowness
-from cluster.host.volumes import Volume
+from cluster.host.volumes import Volume, loop_devices_of, mounts_of
 from cluster.host.writeback import HELD_SETTINGS, WriteBackHold
 from ebbtide.waiting import wait_until
 

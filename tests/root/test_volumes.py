@@ -10,8 +10,7 @@ import pytest
 
 from cluster.host import volumes
 from cluster.host.ledger import Ledger
-from cluster.host.loop_devices import loop_devices_of
-from cluster.host.volumes import Volume
+from cluster.host.volumes import Volume, loop_devices_of
 from ebbtide.errors import HarnessError
 
 pytestmark = pytest.mark.root

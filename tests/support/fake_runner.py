@@ -18,11 +18,9 @@ import msgspec
 
 from ebbtide.daemon.messages import ClusterStatus, NodeStatus
 from ebbtide.errors import UsageError
-from ebbtide.pytest_plugin.chaos import Chaos
-from ebbtide.pytest_plugin.command_failed import CommandFailed
-from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
+from ebbtide.pytest_plugin.kafka_cluster import Chaos, KafkaCluster
 from ebbtide.pytest_plugin.markers import UNPLACED_CHAOS, MarkerPlace
-from ebbtide.pytest_plugin.run_record import RunRecord, read_record
+from ebbtide.pytest_plugin.run_record import CommandFailed, RunRecord, read_record
 from ebbtide.pytest_plugin.runner import Ability, Lease
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.folder import RecordFolder

@@ -8,8 +8,8 @@ import pytest
 
 from ebbtide.errors import UsageError
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
-from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import Unproven
+from ebbtide.pytest_plugin.run_record import CommandFailed
 from ebbtide.pytest_plugin.runner import CommandRunner
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.folder import RecordFolder

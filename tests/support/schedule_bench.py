@@ -21,7 +21,7 @@ from ebbtide.scenario.model import StepSpec
 from ebbtide.waiting import WaitExpired
 from faults import disk, network, process
 from faults.base import Effect, proven_effect, unproven_effect
-from harness.runner.run_state import RunState
+from harness.runner.display import RunState
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 

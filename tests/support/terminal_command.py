@@ -37,7 +37,7 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
 from harness.cli import judging, main
 from harness.runner import launch, run, side_by_side
-from harness.runner.run_state import RunState
+from harness.runner.display import RunState
 
 TICK_S, TICKS = 0.03, 20
 PHASES = ("start cluster", "steps", "settle")

@@ -12,8 +12,8 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.rules.table import ANOMALIES
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.proof import StepProof
+from ebbtide.scenario.steps.step import WaitStep
 from ebbtide.scenario.steps.table import CUT_KINDS
-from ebbtide.scenario.steps.waiting import WaitStep
 from ebbtide.shown_text import plural
 
 _TOLD_MAX = 20

@@ -7,12 +7,18 @@ reason in `unread`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from ebbtide.struct_fields import struct_fields
+
+@functools.cache
+def struct_fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Return the fields of a struct type, in order."""
+    return msgspec.structs.fields(kind)
+
 
 T = TypeVar("T", bound=msgspec.Struct)
 

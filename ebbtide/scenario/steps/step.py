@@ -78,3 +78,19 @@ class MaybeTargetStep(BaseStep, frozen=True, kw_only=True):
 def target_of(step: StepSpec) -> Role | None:
     """Return the role that the step acts on; None if it has no role."""
     return cast(Role | None, getattr(step, "target", None))
+
+
+class WaitStep(BaseStep, frozen=True, kw_only=True, tag="wait"):
+    """Waits for its trigger."""
+
+    kind = Kind(
+        family="waiting",
+        does="waits for its trigger",
+        proof="the trigger fired",
+        spends=(),
+        weight=6.0,
+    )
+    trigger: Trigger
+
+
+WaitingStep = WaitStep

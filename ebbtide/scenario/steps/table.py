@@ -12,12 +12,11 @@ from ebbtide.scenario.steps.disk import DiskStep
 from ebbtide.scenario.steps.kind import Kind
 from ebbtide.scenario.steps.network import NetworkStep
 from ebbtide.scenario.steps.process import ProcessStep
+from ebbtide.scenario.steps.proof import struct_fields
 from ebbtide.scenario.steps.recovery import RecoveryStep
-from ebbtide.scenario.steps.step import BaseStep
-from ebbtide.scenario.steps.waiting import WaitingStep
+from ebbtide.scenario.steps.step import BaseStep, WaitingStep
 from ebbtide.scenario.steps.wire import WireStep
 from ebbtide.scenario.triggers import tag_of
-from ebbtide.struct_fields import struct_fields
 
 StepKind = str
 """The word of a kind, such as `power-loss`: the tag of its struct."""

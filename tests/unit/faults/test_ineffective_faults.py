@@ -22,8 +22,7 @@ from analysis.judge.outcome.reasons import unproven_reasons
 from cluster.host.namespaces import Cut, LimitCounts, Transfer
 from cluster.host.processes import state_of
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
-from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, PowerLoss
-from cluster.runtime.releases import NodeReleases
+from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, NodeReleases, PowerLoss
 from cluster.wire.messages import Arm, Command, WireEvent
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest

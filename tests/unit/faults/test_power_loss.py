@@ -10,10 +10,9 @@ import evidence_builders as build
 import pytest
 
 from cluster.host.volumes import Volume
-from cluster.runtime.base import NodeInfo, PowerLossMethod
+from cluster.runtime.base import NodeInfo, NodeReleases, PowerLossMethod
 from cluster.runtime.cluster import Runtime
 from cluster.runtime.disks import NodeDisks
-from cluster.runtime.releases import NodeReleases
 from ebbtide.scenario.model import ClusterSpec
 from faults import disk
 

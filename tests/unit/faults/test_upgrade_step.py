@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.runtime.base import NodeInfo
-from cluster.runtime.releases import NodeReleases
+from cluster.runtime.base import NodeInfo, NodeReleases
 from ebbtide.errors import HarnessError, StepImpossible
 from ebbtide.logs.segments import LogEnd
 from ebbtide.record.manifest import NodeRelease

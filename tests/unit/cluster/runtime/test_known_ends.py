@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from cluster.runtime.jvm import end_error
-from cluster.runtime.known_ends import KNOWN_ENDS, known_end_clause
+from cluster.runtime.jvm import KNOWN_ENDS, end_error, known_end_clause
 from ebbtide.errors import HarnessError
 from harness.runner.node_watch import NodeWatch
 

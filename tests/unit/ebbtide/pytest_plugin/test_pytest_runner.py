@@ -20,10 +20,10 @@ from ebbtide.daemon.messages import ClusterStatus, CreateTopic, Fire, Refusal, R
 from ebbtide.errors import Problems, UsageError
 from ebbtide.judging_progress import ProgressListener
 from ebbtide.pytest_plugin import runner as runners
-from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
-from ebbtide.pytest_plugin.command_failed import CommandFailed
+from ebbtide.pytest_plugin.kafka_cluster import Chaos
 from ebbtide.pytest_plugin.markers import UNPLACED_CHAOS, MarkerPlace
+from ebbtide.pytest_plugin.run_record import CommandFailed
 from ebbtide.pytest_plugin.runner import CommandRunner, Lease
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.steps import StepEntry

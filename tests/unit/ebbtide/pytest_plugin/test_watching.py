@@ -10,7 +10,7 @@ import pytest
 from fake_runner import ENDS, write_record
 
 from ebbtide.pytest_plugin import watching
-from ebbtide.pytest_plugin.command_failed import CommandFailed
+from ebbtide.pytest_plugin.run_record import CommandFailed
 from ebbtide.pytest_plugin.watching import Watch, describe_unknown_settings, start_watch
 
 COMMAND = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.errors import ExitCode, Problems
-from ebbtide.scenario.kafka_properties import kafka_properties
+from ebbtide.scenario.kafka_settings import kafka_properties
 from ebbtide.scenario.parse import parse
 from harness.cli.main import main
 

@@ -28,7 +28,7 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Duration
 from harness.cli.main import main
 from harness.daemon.client_place import client_environment, namespace_prefix
-from harness.daemon.topics import _spread_replicas
+from harness.daemon.steps import _spread_replicas
 
 pytestmark = pytest.mark.usefixtures("no_clusters")
 

@@ -11,7 +11,7 @@ from typing import Any
 import evidence_builders as build
 import pytest
 
-from cluster.runtime.releases import NodeReleases
+from cluster.runtime.base import NodeReleases
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS
 from ebbtide.logs.segments import TopicPartition
@@ -21,8 +21,8 @@ from faults.base import proven_effect, unproven_effect
 from faults.injector import Plan
 from harness.runner.collect import collect_raw
 from harness.runner.ending import Ending
-from harness.runner.forming import form_on, roll_to
 from harness.runner.host import make_record
+from harness.runner.session import form_on, roll_to
 from workloads.config import AnsweredHighWatermarks, FinalRead
 
 

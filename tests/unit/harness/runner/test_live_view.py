@@ -25,10 +25,9 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario import catalogue
 from ebbtide.shown_console import PlainTextConsole
 from harness.runner import session
-from harness.runner.display import PlainDisplay
+from harness.runner.display import Awaited, PlainDisplay, RunState, step_states
 from harness.runner.draws import Draws
 from harness.runner.live_view import LiveDisplay, display_for, letter_of
-from harness.runner.run_state import Awaited, RunState, step_states
 from workloads.send_account import SendCounts
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"

@@ -17,7 +17,7 @@ from ebbtide.record.steps import read_steps
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.steps.step import StepSpec
-from harness.runner.run_state import RunState
+from harness.runner.display import RunState
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 

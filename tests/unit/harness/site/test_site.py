@@ -15,8 +15,7 @@ from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from harness.cli.main import main
 from harness.nightly.store import FinishedJob, Followup, JobEnd, NightPlan, Store
-from harness.site.model import MARKS, gravest, mark_of, page_name, site_of
-from harness.site.writing import write_site
+from harness.site.model import MARKS, gravest, mark_of, page_name, site_of, write_site
 
 FIRST, SECOND = "20261120T020000", "20261121T020000"
 
