@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from cluster.kafka_api.connection import BrokerConnection, WireError
-from cluster.kafka_api.replica_log import ReplicaRefused, read_replica
+from cluster.kafka_api.connection import BrokerConnection, Refused, WireError
+from cluster.kafka_api.replica_log import read_replica
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.waiting import WaitExpired, wait_until
@@ -48,7 +48,7 @@ def ask_high_watermarks(
             for at in [at for one, at in behind if one == broker]:
                 try:
                     found = _high_watermark_of(connection, at, wanted[broker, at])
-                except ReplicaRefused as error:
+                except Refused as error:
                     behind[broker, at] = f"answers {error}"
                 except WireError as error:
                     behind[broker, at] = f"cannot be asked ({error})"

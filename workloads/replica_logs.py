@@ -19,8 +19,8 @@ from pathlib import Path
 import msgspec
 
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
-from cluster.kafka_api.connection import BrokerConnection, WireError
-from cluster.kafka_api.replica_log import ReplicaAnswers, ReplicaLogInfo, ReplicaRefused, ask_replica_log
+from cluster.kafka_api.connection import BrokerConnection, Refused, WireError
+from cluster.kafka_api.replica_log import ReplicaAnswers, ReplicaLogInfo, ask_replica_log
 from ebbtide.errors import HarnessError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.files import write_atomically
@@ -84,7 +84,7 @@ class _Asker(threading.Thread):
         while not self._stopping.is_set():
             try:
                 self.log, self.error = ask_replica_log(self._connection, self.broker, self._at), None
-            except (WireError, ReplicaRefused) as error:
+            except (WireError, Refused) as error:
                 self.error = str(error)
             self._stopping.wait(_INTERVAL_S)
         self._connection.close()

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from cluster.kafka_api.config_names import INVALID_CONFIG, known_topic_settings
-from cluster.kafka_api.connection import NONE, BrokerConnection, ClusterState, WireError
+from cluster.kafka_api.connection import INVALID_CONFIG, NONE, BrokerConnection, ClusterState, WireError
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import write_atomically
 from ebbtide.suggestions import nearest_words
@@ -30,7 +29,19 @@ def find_refused_settings(
 
     `configs` are those of the topics by name, and `message` is Kafka's about `refused`. Raises `WireError`.
     """
-    known = sorted(known_topic_settings(broker, refused))
+    known = sorted(
+        one.name
+        for one in broker.create_topic(
+            # Kafka only checks it, and answers with all its settings. It need not exist.
+            refused,
+            (),
+            {},
+            partitions=1,
+            replication_factor=1,
+            only_check=True,
+        ).configs
+        or ()
+    )
     unknown = [
         RefusedSetting(
             topic=name,
@@ -103,16 +114,17 @@ def _create(broker: BrokerConnection, topics: dict[str, NewTopic]) -> str:
     """Ask for each topic; returns what prevents it so far, empty for nothing."""
     for name, topic in topics.items():
         answer = broker.create_topic(name, topic.assignment, topic.config)
-        if answer.error in _NOT_YET:
-            return f"{broker.address} answers {name} with error {answer.error} {answer.message}".rstrip()
-        if answer.error == INVALID_CONFIG:
+        message = answer.error_message or ""
+        if answer.error_code in _NOT_YET:
+            return f"{broker.address} answers {name} with error {answer.error_code} {message}".rstrip()
+        if answer.error_code == INVALID_CONFIG:
             configs = {name: one.config for name, one in topics.items()}
-            raise TopicSettingsRefused(find_refused_settings(broker, configs, name, answer.message))
-        if answer.error not in (NONE, _TOPIC_ALREADY_EXISTS):
+            raise TopicSettingsRefused(find_refused_settings(broker, configs, name, message))
+        if answer.error_code not in (NONE, _TOPIC_ALREADY_EXISTS):
             raise HarnessError(
                 f"Kafka refuses to create the topic {name}",
                 where=broker.address,
-                got=f"error {answer.error}: {answer.message}",
+                got=f"error {answer.error_code}: {message}",
                 next="correct the topic's settings in the scenario file",
             )
     return ""

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from kafka.errors import for_code
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -31,8 +30,17 @@ from kafka.protocol.admin import (
 from kafka.protocol.api_message import ApiMessage
 
 import cluster.kafka_api.schemas
-from cluster.kafka_api.config_names import BROKER, INVALID_CONFIG, TOPIC, ask_configs
-from cluster.kafka_api.connection import EARLIEST, LATEST, BrokerConnection, OffsetAnswer, WireError
+from cluster.kafka_api.connection import (
+    BROKER,
+    EARLIEST,
+    INVALID_CONFIG,
+    LATEST,
+    TOPIC,
+    BrokerConnection,
+    OffsetAnswer,
+    WireError,
+    error_name,
+)
 from cluster.kafka_api.log_dirs import MoveReplica, ReplicaMove, move_replica
 from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter, ask_voters
 from ebbtide import run_clock
@@ -202,27 +210,21 @@ def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -
             answers = [ask_voters(connection, request, timeout_ms)]
         case MoveReplica():
             code, move = move_replica(connection, request, timeout_s)
-            return AdminAnswer(broker=connection.address, error=_error_name(code), replica_move=move)
+            return AdminAnswer(broker=connection.address, error=error_name(code), replica_move=move)
     wrong = next((one for one in answers if one.error_code != 0), answers[0])
     message = getattr(wrong, "error_message", None) or ""
     if isinstance(request, SetConfig) and wrong.error_code == INVALID_CONFIG:
         message += _setting_meant(connection, request)
-    return AdminAnswer(broker=connection.address, error=_error_name(wrong.error_code), message=message, log_start=moved)
-
-
-def _error_name(code: int) -> str:
-    # for_code has no protocol name for code 0.
-    return "NONE" if code == 0 else str(for_code(code).message)
+    return AdminAnswer(broker=connection.address, error=error_name(wrong.error_code), message=message, log_start=moved)
 
 
 def _create_topic(connection: BrokerConnection, request: MakeTopic, timeout_s: float) -> AdminAnswer:
     answer = connection.create_topic(request.topic, request.assignment, request.config)
-    error = _error_name(answer.error)
-    is_made = answer.error == 0
+    is_made = answer.error_code == 0
     return AdminAnswer(
         broker=connection.address,
-        error=error,
-        message=answer.message,
+        error=error_name(answer.error_code),
+        message=answer.error_message or "",
         topic_ids=_ask_topic_ids(request.topic, request.brokers, timeout_s) if is_made else {},
         topic_ids_ns=run_clock.now_ns() if is_made else None,
     )
@@ -283,7 +285,7 @@ def _setting_meant(connection: BrokerConnection, request: SetConfig) -> str:
     """Return ` (did you mean 'X'?)` for a setting that the resource does not have, else ""."""
     kind, _, name = request.resource.partition(":")
     with contextlib.suppress(WireError):
-        answer = ask_configs(connection, TOPIC if kind == "topic" else BROKER, name)
+        (answer,) = connection.describe_configs(TOPIC if kind == "topic" else BROKER, [name])
         known = [one.name for one in answer.configs or ()]
         if request.config not in known:
             return bracketed_suggestion(request.config, known)

@@ -10,18 +10,21 @@ from __future__ import annotations
 import base64
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 import msgspec
+from kafka.errors import for_code
 from kafka.protocol.admin import (
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
-from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
 from cluster.kafka_api.resolving import connect_to
@@ -39,9 +42,38 @@ _DESCRIBE_VERSION = 0
 _LIST_OFFSETS_VERSION = 5
 _METADATA_VERSION = 8
 _TOPIC_IDS_VERSION = 12
-_UNKNOWN_TOPIC = 3
-_CREATE_TOPICS_VERSION = 4
+_CREATE_TOPICS_VERSION = 5
+_DESCRIBE_CONFIGS_VERSION = 3
+_PARTITIONS_A_PAGE = 2000
+FETCH_BYTES = 1 << 20
+
+UNKNOWN_TOPIC, INVALID_CONFIG = 3, 40
+AUTHORIZATION_ERRORS = frozenset({29, 31})
+"""TOPIC_AUTHORIZATION_FAILED and CLUSTER_AUTHORIZATION_FAILED."""
+TOPIC, BROKER = 2, 4
+"""Kafka's codes of the kinds of resources that have settings."""
+
 _RESPONSE_BYTES_MAX = 16 << 20
+
+
+class Refused(Exception):
+    """The node answered with an error code, whose protocol name is the text."""
+
+    def __init__(self, code: int, message: str | None = None) -> None:
+        self.is_missing_right = code in AUTHORIZATION_ERRORS
+        super().__init__(f"{error_name(code)}: {message}" if message else error_name(code))
+
+
+def error_name(code: int) -> str:
+    """Return the protocol name of an error code."""
+    # for_code has no protocol name for code 0.
+    return "NONE" if code == NONE else str(for_code(code).message)
+
+
+def check(code: int, message: str | None = None) -> None:
+    """Raise `Refused` for the code of an error."""
+    if code != NONE:
+        raise Refused(code, message)
 
 
 class WireError(Exception):
@@ -94,14 +126,6 @@ class DescribedPartition(msgspec.Struct, frozen=True, kw_only=True):
     last_known_elr: tuple[int, ...] | None
 
 
-class TopicAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic's answer to CreateTopics."""
-
-    topic: str
-    error: int
-    message: str
-
-
 class BrokerConnection:
     """A socket to `host:port`.
 
@@ -144,11 +168,12 @@ class BrokerConnection:
             self._socket = None
 
     def list_offsets(
-        self, partitions: list[tuple[str, int]], timestamp: int, *, committed: bool = False
+        self, partitions: Sequence[tuple[str, int]], timestamp: int, *, committed: bool = False, replica: int = -1
     ) -> list[OffsetAnswer]:
         """Send ListOffsets v5 with `EARLIEST` or `LATEST`. Raises `WireError`.
 
-        LATEST is the HW; if `committed` (the isolation level read_committed), the last stable offset.
+        LATEST is the HW; if `committed` (the isolation level read_committed), the last stable offset. `replica` says as
+        whom: a consumer.
         """
         topics: dict[str, list[Any]] = {}
         for topic, partition in partitions:
@@ -157,7 +182,7 @@ class BrokerConnection:
             )
             topics.setdefault(topic, []).append(item)
         request = ListOffsetsRequest(
-            replica_id=-1,
+            replica_id=replica,
             isolation_level=int(committed),
             topics=[ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=items) for name, items in topics.items()],
         )
@@ -174,18 +199,28 @@ class BrokerConnection:
             for item in topic.partitions
         ]
 
-    def metadata(self, topics: list[str]) -> ClusterState:
-        """Send Metadata v8, which creates no topics. Raises `WireError`.
+    def ask_metadata(
+        self, topics: Sequence[str] | None, version: int = _METADATA_VERSION, *, with_rights: bool = False
+    ) -> Any:
+        """Return the answer to Metadata, which creates no topics; None: all topics that the user may describe.
+
+        Raises `WireError`.
+        """
+        topic = MetadataRequest.MetadataRequestTopic
+        request = MetadataRequest(
+            topics=None if topics is None else [topic(name=name) for name in topics],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=with_rights,
+        )
+        return self.ask(request, MetadataResponse, version)
+
+    def metadata(self, topics: Sequence[str]) -> ClusterState:
+        """Send Metadata v8. Raises `WireError`.
 
         Partitions in error are left out.
         """
-        request = MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
-            allow_auto_topic_creation=False,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-        )
-        response = self.ask(request, MetadataResponse, _METADATA_VERSION)
+        response = self.ask_metadata(topics)
         return ClusterState(
             brokers={broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers},
             partitions={
@@ -203,13 +238,8 @@ class BrokerConnection:
 
         Sends Metadata v12. Raises `WireError`.
         """
-        request = MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=topic)],
-            allow_auto_topic_creation=False,
-            include_topic_authorized_operations=False,
-        )
-        (found,) = self.ask(request, MetadataResponse, _TOPIC_IDS_VERSION).topics
-        if found.error_code == _UNKNOWN_TOPIC:
+        (found,) = self.ask_metadata([topic], _TOPIC_IDS_VERSION).topics
+        if found.error_code == UNKNOWN_TOPIC:
             return None
         return base64.urlsafe_b64encode(found.topic_id.bytes).decode().rstrip("=")
 
@@ -219,41 +249,64 @@ class BrokerConnection:
         return frozenset(item.api_key for item in response.api_keys)
 
     def describe(self, topics: Sequence[str]) -> list[DescribedPartition]:
-        """Send DescribeTopicPartitions v0. Raises `WireError`.
+        """Send DescribeTopicPartitions v0, once for each page of the answer.
 
-        Topics in error are left out. A broker that does not support it (`api_keys`) closes the connection.
+        Topics in error are left out. A broker that does not support it (`api_keys`) closes the connection. Raises
+        `WireError`, also where a broker names a page twice, which would never end.
         """
         kind = DescribeTopicPartitionsRequest.TopicRequest
-        request = DescribeTopicPartitionsRequest(
-            topics=[kind(name=name) for name in sorted(topics)], response_partition_limit=2000, cursor=None
-        )
-        response = self.ask(request, DescribeTopicPartitionsResponse, _DESCRIBE_VERSION)
-        return [
-            DescribedPartition(
-                topic=topic.name,
-                partition=item.partition_index,
-                leader=item.leader_id,
-                leader_epoch=item.leader_epoch,
-                isr=tuple(item.isr_nodes),
-                elr=None if item.eligible_leader_replicas is None else tuple(item.eligible_leader_replicas),
-                last_known_elr=None if item.last_known_elr is None else tuple(item.last_known_elr),
+        described: list[DescribedPartition] = []
+        cursor, seen = None, set()
+        while True:
+            request = DescribeTopicPartitionsRequest(
+                topics=[kind(name=name) for name in sorted(topics)],
+                response_partition_limit=_PARTITIONS_A_PAGE,
+                cursor=cursor,
             )
-            for topic in response.topics
-            if topic.error_code == NONE
-            for item in topic.partitions
-        ]
+            response = self.ask(request, DescribeTopicPartitionsResponse, _DESCRIBE_VERSION)
+            described += [
+                DescribedPartition(
+                    topic=topic.name,
+                    partition=item.partition_index,
+                    leader=item.leader_id,
+                    leader_epoch=item.leader_epoch,
+                    isr=tuple(item.isr_nodes),
+                    elr=None if item.eligible_leader_replicas is None else tuple(item.eligible_leader_replicas),
+                    last_known_elr=None if item.last_known_elr is None else tuple(item.last_known_elr),
+                )
+                for topic in response.topics
+                if topic.error_code == NONE
+                for item in topic.partitions
+            ]
+            following = response.next_cursor
+            if following is None:
+                return described
+            place = (following.topic_name, following.partition_index)
+            if place in seen:
+                raise WireError(f"the broker names the page at {place[0]}-{place[1]} a second time")
+            seen.add(place)
+            cursor = DescribeTopicPartitionsRequest.Cursor(topic_name=place[0], partition_index=place[1])
 
-    def create_topic(self, name: str, assignment: Sequence[Sequence[int]], config: dict[str, str]) -> TopicAnswer:
-        """Send CreateTopics v4 for one topic. Raises `WireError`.
+    def create_topic(
+        self,
+        name: str,
+        assignment: Sequence[Sequence[int]],
+        config: Mapping[str, str],
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        only_check: bool = False,
+    ) -> Any:
+        """Send CreateTopics v5 for one topic, and return its answer: an error code, and all settings (KIP-525).
 
-        `assignment` lists the replicas of each partition.
+        `assignment` lists the replicas of each partition; Kafka requires -1 for both counts where there is one.
+        Without one Kafka chooses the replicas. Raises `WireError`.
         """
         kind = CreateTopicsRequest.CreatableTopic
         topic = kind(
             name=name,
-            # Kafka requires -1 for both where an assignment is given.
-            num_partitions=-1,
-            replication_factor=-1,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
             assignments=[
                 kind.CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
                 for index, replicas in enumerate(assignment)
@@ -261,9 +314,44 @@ class BrokerConnection:
             configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in config.items()],
         )
         timeout_ms = int(self._request_timeout_s * 1000)
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms, validate_only=False)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms, validate_only=only_check)
         (answer,) = self.ask(request, CreateTopicsResponse, _CREATE_TOPICS_VERSION).topics
-        return TopicAnswer(topic=answer.name, error=answer.error_code, message=answer.error_message or "")
+        return answer
+
+    def describe_configs(self, kind: int, names: Sequence[str], keys: Sequence[str] | None = None) -> list[Any]:
+        """Send DescribeConfigs v3, and return the answer of each resource: an error code, and its settings.
+
+        `keys`: only these settings. Raises `WireError`.
+        """
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        wanted = None if keys is None else list(keys)
+        request = DescribeConfigsRequest(
+            resources=[resource(resource_type=kind, resource_name=name, configuration_keys=wanted) for name in names],
+            include_synonyms=False,
+            include_documentation=False,
+        )
+        return list(self.ask(request, DescribeConfigsResponse, _DESCRIBE_CONFIGS_VERSION).results)
+
+    def fetch_one(self, topic: FetchRequest.FetchTopic, replica: int, version: int, *, max_wait_ms: int = 0) -> Any:
+        """Send Fetch for the one partition of `topic`, and return its answer. Raises `WireError`, `Refused`.
+
+        `replica` says as whom: the answer depends on it.
+        """
+        request = FetchRequest(
+            replica_id=replica,
+            max_wait_ms=max_wait_ms,
+            min_bytes=int(max_wait_ms > 0),
+            max_bytes=FETCH_BYTES,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[topic],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+        response = self.ask(request, FetchResponse, version)
+        check(response.error_code)
+        return response.responses[0].partitions[0]
 
     def ask(self, request: Any, response: Any, version: int) -> Any:
         """Send one of kafka-python's requests and return its decoded answer.

@@ -12,19 +12,17 @@ import uuid
 from typing import Any
 
 import msgspec
-from kafka.errors import for_code
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.consumer import FetchRequest
 
 import cluster.kafka_api.schemas
-from cluster.kafka_api.connection import NONE, BrokerConnection
+from cluster.kafka_api.connection import FETCH_BYTES, BrokerConnection, check
 
 _METADATA_TOPIC = "__cluster_metadata"
 _TOPIC_ID = uuid.UUID(int=1)
 _OBSERVER = -1
 _FETCH_VERSION = 13
-_FETCH_BYTES = 1 << 20
 _NOT_LEADER, _FENCED_EPOCH, _UNKNOWN_EPOCH = 6, 74, 75
 _REFUSED_WITH_LEADER = frozenset({_NOT_LEADER, _FENCED_EPOCH, _UNKNOWN_EPOCH})
 
@@ -35,13 +33,6 @@ class FetchSnapshotRequest(ApiMessage, load_json=cluster.kafka_api.schemas):  # 
 
 class FetchSnapshotResponse(ApiMessage, load_json=cluster.kafka_api.schemas):  # type: ignore[call-arg, misc]
     """FetchSnapshot response, API key 59."""
-
-
-class QuorumRefused(Exception):
-    """The node answered with an error, whose protocol name is the text."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(str(for_code(code).message))
 
 
 class QuorumLeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,15 +74,15 @@ class SnapshotPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quorum_voters(connection: BrokerConnection) -> tuple[int, ...]:
-    """Ask a broker or a controller for the ids of the quorum's voters. Raises `WireError`, `QuorumRefused`."""
+    """Ask a broker or a controller for the ids of the quorum's voters. Raises `WireError`, `Refused`."""
     topic = DescribeQuorumRequest.TopicData
     request = DescribeQuorumRequest(
         topics=[topic(topic_name=_METADATA_TOPIC, partitions=[topic.PartitionData(partition_index=0)])]
     )
     answer = connection.ask(request, DescribeQuorumResponse, 0)
-    _raise_error(answer.error_code)
+    check(answer.error_code)
     found = answer.topics[0].partitions[0]
-    _raise_error(found.error_code)
+    check(found.error_code)
     return tuple(sorted(one.replica_id for one in found.current_voters))
 
 
@@ -100,7 +91,7 @@ def fetch_metadata(
 ) -> MetadataAnswer:
     """Fetch from `offset` on; `last_epoch` is that of the last batch that the asker has.
 
-    Raises `WireError`, and `QuorumRefused` for any other error.
+    Raises `WireError`, and `Refused` for any other error.
     """
     topic = FetchRequest.FetchTopic
     one = topic.FetchPartition(
@@ -109,26 +100,13 @@ def fetch_metadata(
         fetch_offset=offset,
         last_fetched_epoch=last_epoch,
         log_start_offset=-1,
-        partition_max_bytes=_FETCH_BYTES,
+        partition_max_bytes=FETCH_BYTES,
     )
-    request = FetchRequest(
-        replica_id=_OBSERVER,
-        max_wait_ms=max_wait_ms,
-        min_bytes=1,
-        max_bytes=_FETCH_BYTES,
-        isolation_level=0,
-        session_id=0,
-        session_epoch=-1,
-        topics=[topic(topic_id=_TOPIC_ID, partitions=[one])],
-        forgotten_topics_data=[],
-        rack_id="",
-    )
-    response = connection.ask(request, FetchResponse, _FETCH_VERSION)
-    _raise_error(response.error_code)
-    answer = response.responses[0].partitions[0]
+    metadata = topic(topic_id=_TOPIC_ID, partitions=[one])
+    answer = connection.fetch_one(metadata, _OBSERVER, _FETCH_VERSION, max_wait_ms=max_wait_ms)
     if answer.error_code in _REFUSED_WITH_LEADER:
         return MetadataAnswer(moved=_leader_of(answer))
-    _raise_error(answer.error_code)
+    check(answer.error_code)
     snapshot = answer.snapshot_id
     return MetadataAnswer(
         high_watermark=answer.high_watermark,
@@ -143,7 +121,7 @@ def fetch_metadata(
 def fetch_snapshot(
     connection: BrokerConnection, snapshot: SnapshotId, *, position: int, leader_epoch: int
 ) -> SnapshotPart:
-    """Fetch bytes of a snapshot from `position` on. Raises `WireError`, `QuorumRefused`."""
+    """Fetch bytes of a snapshot from `position` on. Raises `WireError`, `Refused`."""
     topic = FetchSnapshotRequest.TopicSnapshot
     part = topic.PartitionSnapshot
     wanted = part.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch)
@@ -151,15 +129,15 @@ def fetch_snapshot(
     request = FetchSnapshotRequest(
         cluster_id=None,
         replica_id=_OBSERVER,
-        max_bytes=_FETCH_BYTES,
+        max_bytes=FETCH_BYTES,
         topics=[topic(name=_METADATA_TOPIC, partitions=[one])],
     )
     response = connection.ask(request, FetchSnapshotResponse, 0)
-    _raise_error(response.error_code)
+    check(response.error_code)
     answer = response.topics[0].partitions[0]
     if answer.error_code in _REFUSED_WITH_LEADER:
         return SnapshotPart(moved=_leader_of(answer))
-    _raise_error(answer.error_code)
+    check(answer.error_code)
     return SnapshotPart(size=answer.size, data=bytes(answer.unaligned_records or b""))
 
 
@@ -170,8 +148,3 @@ def _leader_of(answer: Any) -> QuorumLeader:
         if known is None
         else QuorumLeader(leader=known.leader_id, epoch=known.leader_epoch)
     )
-
-
-def _raise_error(code: int) -> None:
-    if code != NONE:
-        raise QuorumRefused(code)

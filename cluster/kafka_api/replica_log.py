@@ -16,20 +16,17 @@ OffsetsForLeaderEpoch is no help: only a leader answers it.
 from __future__ import annotations
 
 import msgspec
-from kafka.errors import for_code
-from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.consumer import FetchRequest
 
-from cluster.kafka_api.connection import LATEST, NONE, BrokerConnection
+from cluster.kafka_api.connection import FETCH_BYTES, LATEST, BrokerConnection, check
 from ebbtide import run_clock
 from ebbtide.logs.batches import HEADER_SIZE, LENGTH_END, parse_header
 from ebbtide.logs.segments import TopicPartition
 
 _DEBUGGING_CONSUMER = -2
 _LOG_COPY = -3
-_LIST_OFFSETS_VERSION = 5
 _FETCH_VERSION = 11
 """The newest version that names topics instead of their ids."""
-_FETCH_BYTES = 1 << 20
 NO_EPOCH = -1
 
 
@@ -59,34 +56,20 @@ class ReplicaAnswers(msgspec.Struct, frozen=True, kw_only=True):
     errors: dict[int, str] = {}
 
 
-class ReplicaRefused(Exception):
-    """The broker answered with an error, whose protocol name is the text."""
-
-
 def ask_replica_log(connection: BrokerConnection, broker: int, at: TopicPartition) -> ReplicaLogInfo:
-    """Ask `broker`, to which `connection` leads. Raises `WireError`, `ReplicaRefused`."""
+    """Ask `broker`, to which `connection` leads. Raises `WireError`, `Refused`."""
     asked_ns = run_clock.now_ns()
-    end, current_epoch = _log_end(connection, at)
-    last_epoch = _last_epoch(connection, at, end)
+    (end,) = connection.list_offsets([(at.topic, at.partition)], LATEST, replica=_DEBUGGING_CONSUMER)
+    check(end.error)
+    last_epoch = NO_EPOCH if end.offset == 0 else last_epoch_in(read_replica(connection, at, end.offset - 1).batches)
     return ReplicaLogInfo(
         broker=broker,
-        log_end_offset=end,
+        log_end_offset=end.offset,
         last_epoch=last_epoch,
-        current_leader_epoch=current_epoch,
+        current_leader_epoch=NO_EPOCH if end.leader_epoch is None else end.leader_epoch,
         asked_ns=asked_ns,
         at_ns=run_clock.now_ns(),
     )
-
-
-def _log_end(connection: BrokerConnection, at: TopicPartition) -> tuple[int, int]:
-    topic = ListOffsetsRequest.ListOffsetsTopic
-    one = topic.ListOffsetsPartition(partition_index=at.partition, current_leader_epoch=-1, timestamp=LATEST)
-    request = ListOffsetsRequest(
-        replica_id=_DEBUGGING_CONSUMER, isolation_level=0, topics=[topic(name=at.topic, partitions=[one])]
-    )
-    answer = connection.ask(request, ListOffsetsResponse, _LIST_OFFSETS_VERSION).topics[0].partitions[0]
-    _raise_error(answer.error_code)
-    return answer.offset, answer.leader_epoch
 
 
 class LogPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,36 +83,18 @@ class LogPart(msgspec.Struct, frozen=True, kw_only=True):
     log_start: int
 
 
-def _last_epoch(connection: BrokerConnection, at: TopicPartition, end: int) -> int:
-    return NO_EPOCH if end == 0 else last_epoch_in(read_replica(connection, at, end - 1).batches)
-
-
 def read_replica(connection: BrokerConnection, at: TopicPartition, offset: int) -> LogPart:
-    """Read a replica's log from `offset` on, up to its log end. Raises `WireError`, `ReplicaRefused`."""
+    """Read a replica's log from `offset` on, up to its log end. Raises `WireError`, `Refused`."""
     topic = FetchRequest.FetchTopic
     one = topic.FetchPartition(
         partition=at.partition,
         current_leader_epoch=-1,
         fetch_offset=offset,
         log_start_offset=-1,
-        partition_max_bytes=_FETCH_BYTES,
+        partition_max_bytes=FETCH_BYTES,
     )
-    request = FetchRequest(
-        replica_id=_LOG_COPY,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=_FETCH_BYTES,
-        isolation_level=0,
-        session_id=0,
-        session_epoch=-1,
-        topics=[topic(topic=at.topic, partitions=[one])],
-        forgotten_topics_data=[],
-        rack_id="",
-    )
-    response = connection.ask(request, FetchResponse, _FETCH_VERSION)
-    _raise_error(response.error_code)
-    answer = response.responses[0].partitions[0]
-    _raise_error(answer.error_code)
+    answer = connection.fetch_one(topic(topic=at.topic, partitions=[one]), _LOG_COPY, _FETCH_VERSION)
+    check(answer.error_code)
     return LogPart(
         batches=bytes(answer.records or b""),
         high_watermark=answer.high_watermark,
@@ -147,8 +112,3 @@ def last_epoch_in(batches: bytes) -> int:
         epoch = parse_header(data[position : position + size], position).leader_epoch
         position += size
     return epoch
-
-
-def _raise_error(code: int) -> None:
-    if code != NONE:
-        raise ReplicaRefused(str(for_code(code).message))

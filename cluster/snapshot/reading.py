@@ -7,14 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
-from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, NONE, WireError
+from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, NONE, DescribedPartition, Refused, WireError
 from cluster.snapshot.requests import (
     ApiFacts,
-    Refused,
     ask_api_versions,
     ask_broker_configs,
-    ask_elrs,
-    ask_metadata,
     ask_reassignments,
     ask_topic_configs,
 )
@@ -52,7 +49,7 @@ def read_cluster(bootstrap: Sequence[str], security: Security) -> ClusterSnapsho
 
 def _read(connection: SecureConnection, facts: ApiFacts, security: Security) -> ClusterSnapshot:
     notes: list[str] = []
-    answer = ask_metadata(connection)
+    answer = connection.ask_metadata(None)
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
         listed = sorted(answer.brokers, key=lambda one: one.node_id)
         brokers = tuple(pool.map(lambda one: _read_broker(one, security), listed))
@@ -65,9 +62,9 @@ def _read(connection: SecureConnection, facts: ApiFacts, security: Security) -> 
     except Refused as error:
         moves = {}
         notes.append(f"reassignments under way are unknown: {error} (DESCRIBE on the cluster)")
-    elrs: dict[tuple[str, int], Any] = {}
+    elrs: Mapping[tuple[str, int], DescribedPartition] = {}
     if DESCRIBE_TOPIC_PARTITIONS in facts.keys and names:
-        elrs = dict(ask_elrs(connection, names))
+        elrs = {(one.topic, one.partition): one for one in connection.describe(names)}
     return ClusterSnapshot(
         snapshot_version=SNAPSHOT_VERSION,
         taken_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -142,7 +139,7 @@ def _without_answer(broker: SnapshotBroker, problem: str) -> SnapshotBroker:
 
 
 def _partition(
-    topic: str, answer: Any, elrs: Mapping[tuple[str, int], Any], moves: Mapping[tuple[str, int], Any]
+    topic: str, answer: Any, elrs: Mapping[tuple[str, int], DescribedPartition], moves: Mapping[tuple[str, int], Any]
 ) -> SnapshotPartition:
     key = (topic, answer.partition_index)
     elr, move = elrs.get(key), moves.get(key)
@@ -151,12 +148,8 @@ def _partition(
         leader=answer.leader_id,
         replicas=tuple(answer.replica_nodes),
         isr=tuple(answer.isr_nodes),
-        elr=_ids(elr.eligible_leader_replicas) if elr is not None else None,
-        last_known_elr=_ids(elr.last_known_elr) if elr is not None else None,
+        elr=elr.elr if elr is not None else None,
+        last_known_elr=elr.last_known_elr if elr is not None else None,
         adding=tuple(move.adding_replicas) if move is not None else (),
         removing=tuple(move.removing_replicas) if move is not None else (),
     )
-
-
-def _ids(brokers: Sequence[int] | None) -> tuple[int, ...] | None:
-    return None if brokers is None else tuple(brokers)

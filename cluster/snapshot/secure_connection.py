@@ -31,9 +31,9 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.kafka_api.connection import BrokerConnection, Refused, WireError
 from cluster.kafka_api.resolving import connect_to
-from cluster.snapshot.requests import ApiFacts, Refused, ask_api_versions
+from cluster.snapshot.requests import ApiFacts, ask_api_versions
 from cluster.snapshot.security import Login, Security
 from ebbtide.errors import UsageError
 from ebbtide.shown_text import HIDDEN

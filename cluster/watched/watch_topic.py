@@ -9,23 +9,23 @@ from __future__ import annotations
 import errno
 
 import msgspec
-from kafka.errors import for_code
-from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from cluster.kafka_api.admin_requests import DeleteTopic, ask
-from cluster.kafka_api.config_names import INVALID_CONFIG
-from cluster.kafka_api.connection import NONE, BrokerConnection, WireError
+from cluster.kafka_api.connection import (
+    AUTHORIZATION_ERRORS,
+    INVALID_CONFIG,
+    NONE,
+    BrokerConnection,
+    WireError,
+    error_name,
+)
 from cluster.snapshot.secure_connection import SecureConnection
 from cluster.snapshot.security import security_of
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 
 PREFIX = "ebbtide-watch-"
-_CREATE_TOPICS_VERSION = 5
-"""The first version in which Kafka chooses the replicas by the racks, and the counts may be given."""
-_EXISTS, _DENIED = 36, frozenset({29, 31})
+_EXISTS = 36
 _CONNECT_S, _ANSWER_S, _TRIES_S = 2.0, 10.0, 2.0
-_METADATA_VERSION = 8
 _NEEDED = {"Read": 3, "Write": 4, "Delete": 6, "Describe": 8}
 """Kafka's codes of the operations, which are the bits of an answer."""
 _GONE = ("NONE", "UNKNOWN_TOPIC_OR_PARTITION")
@@ -111,29 +111,15 @@ def make_topic(
     Raises `FileExistsError` for a topic that exists, `TopicRefused` with Kafka's reason, which may be its settings,
     and `WireError` without an answer.
     """
-    kind = CreateTopicsRequest.CreatableTopic
-    wish = CreateTopicsRequest(
-        topics=[
-            kind(
-                name=name,
-                num_partitions=partitions,
-                replication_factor=replication_factor,
-                assignments=[],
-                configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in config.items()],
-            )
-        ],
-        timeout_ms=int(_ANSWER_S * 1000),
-        validate_only=False,
-    )
-    (answer,) = broker.ask(wish, CreateTopicsResponse, _CREATE_TOPICS_VERSION).topics
+    answer = broker.create_topic(name, (), config, partitions=partitions, replication_factor=replication_factor)
     if answer.error_code == _EXISTS:
         raise FileExistsError(errno.EEXIST, "a topic of this name exists", name)
     if answer.error_code != NONE:
-        said = f"{for_code(answer.error_code).message} {answer.error_message or ''}".rstrip()
+        said = f"{error_name(answer.error_code)} {answer.error_message or ''}".rstrip()
         what = f"Kafka refuses to make the topic {name}"
         if answer.error_code == INVALID_CONFIG:
             raise SettingsRefused(what, message=answer.error_message or "", where=broker.address, got=said)
-        is_denied = answer.error_code in _DENIED
+        is_denied = answer.error_code in AUTHORIZATION_ERRORS
         raise TopicRefused(
             what,
             where=broker.address,
@@ -149,14 +135,8 @@ def missing_rights(broker: BrokerConnection, name: str) -> list[str] | None:
 
     Empty also where the broker does not say; None while the broker does not know the topic yet.
     """
-    wish = MetadataRequest(
-        topics=[MetadataRequest.MetadataRequestTopic(name=name)],
-        allow_auto_topic_creation=False,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=True,
-    )
-    (answer,) = broker.ask(wish, MetadataResponse, _METADATA_VERSION).topics
-    if answer.error_code in _DENIED:
+    (answer,) = broker.ask_metadata([name], with_rights=True).topics
+    if answer.error_code in AUTHORIZATION_ERRORS:
         return ["Describe"]
     if answer.error_code != NONE:
         return None

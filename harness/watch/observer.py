@@ -15,10 +15,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.kafka_api.connection import BrokerConnection, Refused, WireError
 from cluster.kafka_api.metadata_log import (
     MetadataAnswer,
-    QuorumRefused,
     SnapshotId,
     fetch_metadata,
     fetch_snapshot,
@@ -125,7 +124,7 @@ class MetadataObserver:
             connection, before = self._connections[self._at], self._next_offset
             try:
                 is_leader = self._ask(connection)
-            except (WireError, QuorumRefused) as error:
+            except (WireError, Refused) as error:
                 text = str(error)
                 self.seen = text if isinstance(error, WireError) else f"{connection.address} answers {text}"
                 is_leader = False

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cluster.kafka_api.connection import WireError
-from cluster.kafka_api.metadata_log import QuorumRefused, quorum_voters
-from cluster.snapshot.requests import ApiFacts, Refused, ask_api_versions
+from cluster.kafka_api.connection import Refused, WireError
+from cluster.kafka_api.metadata_log import quorum_voters
+from cluster.snapshot.requests import ApiFacts, ask_api_versions
 from cluster.snapshot.secure_connection import first_answer, hint_for
 from cluster.snapshot.security import security_of
 from cluster.watched.watch_topic import connection_to
@@ -65,7 +65,7 @@ def probe_cluster(bootstrap: Sequence[str], command_config: str | None, kafka: s
         try:
             brokers = connection.metadata([]).brokers
             voters = quorum_voters(connection)
-        except QuorumRefused:
+        except Refused:
             voters = ()
         except WireError as error:
             hint = hint_for(error, first, security, answered=True)

@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cluster.kafka_api.connection import WireError
-from cluster.kafka_api.replica_log import ReplicaRefused, read_replica
+from cluster.kafka_api.connection import Refused, WireError
+from cluster.kafka_api.replica_log import read_replica
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, checkpoint_text
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.files import write_atomically
@@ -44,7 +44,7 @@ def read_replicas(
             name = f"{folder.name}/{at}"
             try:
                 mark = _read_one(address, at, folder / str(at), connect, limit_bytes, deadline)
-            except ReplicaRefused as error:
+            except Refused as error:
                 if str(error) not in _NO_REPLICA or assigned is None or broker in assigned:
                     missing[name] = f"{address} answers {error}"
                 continue

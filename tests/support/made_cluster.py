@@ -70,7 +70,7 @@ class MadeCluster:
             case 3:
                 return self._metadata(), 8
             case 32:
-                return self._configs(DescribeConfigsRequest.decode(request, version=1, header=True)), 1
+                return self._configs(DescribeConfigsRequest.decode(request, version=3, header=True)), 3
             case 46:
                 ListPartitionReassignmentsRequest.decode(request, version=0, header=True)
                 return self._reassignments(), 0
@@ -160,6 +160,8 @@ class MadeCluster:
                             config_source=source,
                             is_sensitive=False,
                             synonyms=[],
+                            config_type=2,
+                            documentation=None,
                         )
                         for name, value in values.items()
                     ],

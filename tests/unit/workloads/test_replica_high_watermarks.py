@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cluster.kafka_api.connection import WireError
-from cluster.kafka_api.replica_log import LogPart, ReplicaRefused
+from cluster.kafka_api.connection import Refused, WireError
+from cluster.kafka_api.replica_log import LogPart
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets
 from workloads import replica_high_watermarks
@@ -40,13 +40,13 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
 
 
 def test_a_follower_is_asked_until_it_has_the_final_hw(answers: dict[str, list[Any]]) -> None:
-    answers.update({"host-1:9092": [9], "host-2:9092": [WireError("reset"), ReplicaRefused("NOT_YET"), 8, 9]})
+    answers.update({"host-1:9092": [9], "host-2:9092": [WireError("reset"), Refused(6), 8, 9]})
     assert ask_high_watermarks(ENDPOINTS, BROKERS, REPLICAS, ENDS) == AnsweredHighWatermarks(
         reached={1: {"t-0": 9}, 2: {"t-0": 9}}
     )
 
 
-@pytest.mark.parametrize("last", [8, 10, ReplicaRefused("KAFKA_STORAGE_ERROR"), WireError("refused")])
+@pytest.mark.parametrize("last", [8, 10, Refused(56), WireError("refused")])
 def test_a_replica_with_another_hw_has_none_in_the_record(answers: dict[str, list[Any]], last: object) -> None:
     answers.update({"host-1:9092": [9], "host-2:9092": [last]})
     found = ask_high_watermarks(ENDPOINTS, BROKERS, REPLICAS, ENDS)

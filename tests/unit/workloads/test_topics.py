@@ -10,8 +10,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from cluster.kafka_api.config_names import INVALID_CONFIG
-from cluster.kafka_api.connection import TopicAnswer
+from cluster.kafka_api.connection import INVALID_CONFIG
 from ebbtide.errors import ExitCode, UsageError
 from workloads import topics
 from workloads.config import Endpoints, NewTopic, TopicsConfig, read_topics_result
@@ -21,8 +20,8 @@ KNOWN = ("flush.messages", "min.insync.replicas", "retention.ms")
 
 def broker_that_refuses(message: str) -> Any:
     settings = SimpleNamespace(configs=[SimpleNamespace(name=name) for name in KNOWN])
-    answer = TopicAnswer(topic="t", error=INVALID_CONFIG, message=message)
-    return Mock(**{"create_topic.return_value": answer, "ask.return_value.topics": [settings]})
+    answer = SimpleNamespace(error_code=INVALID_CONFIG, error_message=message)
+    return Mock(create_topic=lambda *_, **counts: settings if counts else answer)
 
 
 def read_after(broker: Any, configs: dict[str, dict[str, str]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

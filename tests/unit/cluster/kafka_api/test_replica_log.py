@@ -13,8 +13,8 @@ import evidence_builders as build
 import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 
-from cluster.kafka_api.connection import BrokerConnection
-from cluster.kafka_api.replica_log import ReplicaRefused, ask_replica_log, last_epoch_in
+from cluster.kafka_api.connection import BrokerConnection, Refused
+from cluster.kafka_api.replica_log import ask_replica_log, last_epoch_in
 from ebbtide.logs.segments import TopicPartition
 
 LIST_OFFSETS, FETCH = 2, 1
@@ -100,7 +100,7 @@ def test_an_empty_log_has_no_last_epoch_and_nothing_is_fetched_of_it() -> None:
 def test_an_error_of_the_broker_is_told_by_its_name() -> None:
     replica = Replica()
     replica.error = KAFKA_STORAGE_ERROR
-    with served(replica.answer) as connection, pytest.raises(ReplicaRefused, match="KAFKA_STORAGE_ERROR"):
+    with served(replica.answer) as connection, pytest.raises(Refused, match="KAFKA_STORAGE_ERROR"):
         ask_replica_log(connection, 3, TopicPartition("t", 0))
 
 

@@ -24,10 +24,9 @@ from made_cluster import (
     served_cluster,
 )
 
-from cluster.kafka_api.connection import WireError
+from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.snapshot import secure_connection
 from cluster.snapshot.reading import read_cluster
-from cluster.snapshot.requests import ask_elrs
 from cluster.snapshot.security import Login, Security
 from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot
@@ -325,5 +324,5 @@ def test_a_broker_that_names_a_page_twice_is_an_error_and_no_endless_reading() -
 
     broker = Endless()
     with pytest.raises(WireError, match="t-0 a second time"):
-        list(ask_elrs(broker, ["t"]))  # type: ignore[arg-type]
+        BrokerConnection.describe(broker, ["t"])  # type: ignore[arg-type]
     assert broker.asked == 2

@@ -9,8 +9,8 @@ from typing import Any
 import evidence_builders as build
 import pytest
 
-from cluster.kafka_api.connection import BrokerConnection, WireError
-from cluster.kafka_api.metadata_log import MetadataAnswer, QuorumLeader, QuorumRefused, SnapshotId, SnapshotPart
+from cluster.kafka_api.connection import BrokerConnection, Refused, WireError
+from cluster.kafka_api.metadata_log import MetadataAnswer, QuorumLeader, SnapshotId, SnapshotPart
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.waiting import WaitExpired, wait_until
@@ -136,7 +136,7 @@ def test_a_quorum_that_lost_committed_metadata_ends_the_log(observer: MetadataOb
 @pytest.mark.parametrize(
     ("refusal", "said"),
     [
-        (QuorumRefused(31), "CLUSTER_AUTHORIZATION_FAILED"),
+        (Refused(31), "CLUSTER_AUTHORIZATION_FAILED"),
         (WireError("a:1: [Errno 111] Connection refused"), "Connection refused"),
     ],
 )

@@ -10,8 +10,8 @@ import evidence_builders as build
 import pytest
 
 from cluster.host.ledger import Ledger
-from cluster.kafka_api.connection import BrokerConnection, WireError
-from cluster.kafka_api.replica_log import LogPart, ReplicaRefused
+from cluster.kafka_api.connection import BrokerConnection, Refused, WireError
+from cluster.kafka_api.replica_log import LogPart
 from cluster.watched.watch_topic import SettingsRefused, TopicRefused
 from ebbtide.errors import ExitCode, HarnessError, Problems, UsageError
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
@@ -27,7 +27,6 @@ from harness.watch.plan import RUN_DIGITS, read_workload, scenario_of
 from harness.watch.probing import WatchedCluster
 from harness.watch.replicas import read_replicas
 from harness.watch.watching import WatchRequest
-from workloads import topics as workload_topics
 
 NAME = "ebbtide-watch-ab12-t"
 
@@ -197,7 +196,7 @@ def test_too_few_brokers_for_a_topic_are_an_error(tmp_path: Path) -> None:
 
 
 T_0 = TopicPartition("t", 0)
-NOT_LEADER, UNKNOWN_TOPIC = "NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION"
+NOT_LEADER, UNKNOWN_TOPIC = 6, 3
 BATCH = build.plain_batch(0, b"a")
 
 
@@ -233,24 +232,24 @@ def read(raw: Path, assigned: Sequence[int] | None, brokers: Sequence[int] = (1,
     return read_replicas(addresses, {T_0: assigned}, raw, _Connection, limit_bytes=1000, timeout_s=5)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("error", [NOT_LEADER, UNKNOWN_TOPIC, "NOT_LEADER_FOR_PARTITION"])
+@pytest.mark.parametrize("error", [NOT_LEADER, UNKNOWN_TOPIC])
 def test_an_assigned_replica_that_its_broker_does_not_give_is_missing(
-    tmp_path: Path, answers: dict[str, object], error: str
+    tmp_path: Path, answers: dict[str, object], error: int
 ) -> None:
-    answers.update({"host-1:9092": BATCH, "host-2:9092": ReplicaRefused(error)})
-    assert read(tmp_path, [1, 2]) == {"broker-2/t-0": f"host-2:9092 answers {error}"}
+    answers.update({"host-1:9092": BATCH, "host-2:9092": Refused(error)})
+    assert read(tmp_path, [1, 2]) == {"broker-2/t-0": f"host-2:9092 answers {Refused(error)}"}
     assert not (tmp_path / "broker-2").exists()
     assert read_checkpoint(tmp_path / "broker-1" / HIGH_WATERMARKS) == {T_0: 1}
 
 
 def test_a_broker_without_a_replica_is_not_missing(tmp_path: Path, answers: dict[str, object]) -> None:
-    answers.update({"host-1:9092": BATCH, "host-2:9092": ReplicaRefused(UNKNOWN_TOPIC)})
+    answers.update({"host-1:9092": BATCH, "host-2:9092": Refused(UNKNOWN_TOPIC)})
     assert read(tmp_path, [1]) == {}
     assert read_checkpoint(tmp_path / "broker-2" / HIGH_WATERMARKS) == {}
 
 
 def test_where_the_replicas_are_not_known_every_broker_may_have_one(tmp_path: Path, answers: dict[str, object]) -> None:
-    answers.update({"host-1:9092": BATCH, "host-2:9092": ReplicaRefused(UNKNOWN_TOPIC)})
+    answers.update({"host-1:9092": BATCH, "host-2:9092": Refused(UNKNOWN_TOPIC)})
     assert list(read(tmp_path, None)) == ["broker-2/t-0"]
 
 
@@ -293,9 +292,8 @@ def test_a_setting_that_kafka_refuses_is_named_with_its_line_and_the_topic_is_no
     monkeypatch.setattr(BrokerConnection, "api_keys", lambda _self: frozenset())
     refusal = SettingsRefused("no", message="Unknown topic config name: remote.log.copy.disable")
     monkeypatch.setattr(own_topics, "make_topic", refuse(refusal))
-    monkeypatch.setattr(
-        workload_topics, "known_topic_settings", lambda *_: {"retention.ms", "remote.log.copy.disabled"}
-    )
+    known = [SimpleNamespace(name=name) for name in ("retention.ms", "remote.log.copy.disabled")]
+    monkeypatch.setattr(BrokerConnection, "create_topic", lambda *_, **__: SimpleNamespace(configs=known))
     monkeypatch.setattr(watching, "watch_cluster", watch)
     where = ["--bootstrap", "a:1", "--controllers", "c:1,d:1", "--for", "1s"]
     argv = ["watch", str(file), *where, "--runs", str(tmp_path / "runs")]
