@@ -52,11 +52,16 @@ class RowsOfPartitions(Scan[Mapping[tuple[str, Place], Mapping[str, Ints]]]):
 
     def __init__(self, record: RecordFiles) -> None:
         super().__init__(record)
-        self._each = -(-sum(record.row_counts[table] for table in ("sends", "polls", "replicas")) // _WHOLE_MAX)
+        self._each = _each(record)
         self._lost = listed(record) if self._each > 1 else {}
         self._explained = record.explained
         # Several threads read a table; its rows stay in the order of its files.
         self._parts: dict[tuple[str, Place], list[tuple[tuple[str, int], dict[str, Ints]]]] = {}
+
+    @classmethod
+    def needs_items(cls, record: RecordFiles) -> bool:
+        """Whether rows are thinned out: the lost ones must be known, so that they stay."""
+        return _each(record) > 1
 
     def add(self, rows: Rows) -> None:
         """Take what decides of some rows, and each n-th of the others."""
@@ -89,6 +94,11 @@ class RowsOfPartitions(Scan[Mapping[tuple[str, Place], Mapping[str, Ints]]]):
             in_order = [part for _, part in sorted(parts, key=lambda one: one[0])]
             found[key] = {name: np.concatenate([part[name] for part in in_order]) for name in _KEPT[key[0]]}
         return found
+
+
+def _each(record: RecordFiles) -> int:
+    """Return the n of which each n-th row stays."""
+    return -(-sum(record.row_counts[table] for table in ("sends", "polls", "replicas")) // _WHOLE_MAX)
 
 
 def listed(record: RecordFiles) -> Mapping[Place, tuple[Ints, Ints]]:

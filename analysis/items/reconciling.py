@@ -21,6 +21,7 @@ from analysis.reconcile.model import Reconciliation
 from analysis.record.record import Record
 from analysis.rows.summing import SummedRun, sum_up
 from ebbtide.errors import EbbtideError
+from ebbtide.record.tables import TABLES
 from ebbtide.scratch import SPARK, ScratchFolder
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def check_record(record: Record) -> None:
         record.remote.check_writable()
     else:
         check_writable(record.folder)
-    _ = record.checked, record.gaps
+    with record.kept_open(*TABLES):
+        _ = record.checked, record.gaps
 
 
 def reconcile_checked(

@@ -83,7 +83,7 @@ def _judge_batch(
         done: Verdict | EbbtideError
         ended: Reconciliation | EbbtideError = errors[record] if record in errors else found[record]
         try:
-            done = ended if isinstance(ended, EbbtideError) else _conclude(runs[record], ended, copied, seen)
+            done = ended if isinstance(ended, EbbtideError) else _conclude(runs.pop(record), ended, copied, seen)
         except EbbtideError as error:
             done = error
         except Exception as error:

@@ -39,7 +39,7 @@ from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.own import own_rules_in_use
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from analysis.judge.trace.of_run import seen_actions
-from analysis.judging.scans import SCANS
+from analysis.judging.scans import SCANS, SCANS_IF_POSSIBLE
 from analysis.reconcile.model import LostCommits, LostRange, VanishedRange
 from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
@@ -91,7 +91,7 @@ def prepare_record(folder: RecordFolder) -> Record:
     """
     check_ended(folder)
     record = complete_tables(Record.at(folder))
-    record.asked = SCANS
+    record.asked, record.asked_if_possible = SCANS, SCANS_IF_POSSIBLE
     return record
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from analysis.causes.columns import RowsOfPartitions
 from analysis.judge.coverage.client_facts import ReadPastElections
 from analysis.judge.coverage.topic_facts import ReadAgain
 from analysis.judge.coverage.transaction_facts import MarkerEpochs
@@ -27,3 +28,6 @@ SCANS: tuple[type[Scan[Any]], ...] = (
     StepsBack,
     StretchesSeen,
 )
+
+SCANS_IF_POSSIBLE: tuple[type[Scan[Any]], ...] = (RowsOfPartitions,)
+"""What is asked only where an anomaly can occur."""

@@ -6,6 +6,7 @@ Rows are never kept. The bytes of small tables are, so that each of their files 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -80,10 +81,19 @@ class RecordFiles(SmallFiles):
         """Return the error to raise for a null in a column that has none."""
         return self.error_of(table, column, None, f"{TABLES[table].field(column).type}, never null")
 
-    def held(self) -> dict[str, pa.Buffer]:
-        """Return the contents of the tables' files that are held in memory, by their names."""
+    def sources(self) -> dict[str, ParquetSource]:
+        """Return the files of all tables, by their names in the record."""
         files = [file for table in TABLES for file in self.files(table) if is_file(file.path)]
-        return {self.folder.name_of(file.path): file.content for file in files if file.content is not None}
+        return {self.folder.name_of(file.path): file for file in files}
+
+    @contextmanager
+    def kept_open(self, *tables: str) -> Iterator[None]:
+        """Let all who read these tables until the end of the block share one open of each file."""
+        with ExitStack() as until_done:
+            for table in tables:
+                for file in self.files(table):
+                    until_done.enter_context(file.kept_open())
+            yield
 
     def has(self, table: str) -> bool:
         """Whether the record has a file of the table."""

@@ -41,6 +41,8 @@ class Record(RecordFiles):
 
     asked: tuple[type[Scan[Any]], ...] = ()
     """The scans that the pass over each table feeds."""
+    asked_if_possible: tuple[type[Scan[Any]], ...] = ()
+    """The scans that the pass which chooses rows feeds: where no anomaly can occur, nobody asks for them."""
     remote: RemoteRecord | None = None
     """The record on another file system that the folder is a copy of."""
 
@@ -51,6 +53,10 @@ class Record(RecordFiles):
     def scans(self) -> list[Scan[Any]]:
         """Return all scans that somebody asks for, as far as they are."""
         return [self._scan(kind) for kind in self.asked]
+
+    def scans_if_possible(self) -> list[Scan[Any]]:
+        """Return all scans that somebody asks for where an anomaly can occur, as far as they can be fed by now."""
+        return [self._scan(kind) for kind in self.asked_if_possible if not kind.needs_items(self)]
 
     def seen(self, kind: type[Scan[R]]) -> R:
         """Return the answer of a scan, which reads the tables that it has not read."""

@@ -8,8 +8,9 @@
 
     record.seen(AckedSends)
 
-The judge's scans are named beforehand (`Record.asked`), and the pass that sums up a table feeds them all. A scan that
-nobody named reads its tables when somebody first asks for its result.
+The judge's scans are named beforehand (`Record.asked`), and the pass that sums up a table feeds them all. What is only
+asked where an anomaly can occur comes from the pass that chooses rows (`Record.asked_if_possible`). A scan that nobody
+named reads its tables when somebody first asks for its result.
 
 A scan takes each row once, however often its record is summed up: where the jobs of several records fail, each
 record is summed up once more.
@@ -17,7 +18,8 @@ record is summed up once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from threading import Lock
 from typing import Any, ClassVar, Generic, TypeVar
@@ -48,6 +50,11 @@ class Scan(Generic[R]):
         self.is_torn = False
         self._lock = Lock()
         self._error: Exception | None = None
+
+    @classmethod
+    def needs_items(cls, record: RecordFiles) -> bool:
+        """Whether it must know which anomalies the record has, before it reads a row."""
+        return False
 
     def is_wanted(self, table: str) -> bool:
         """Whether the rows of a table matter; the tables before it are read by then."""
@@ -80,6 +87,21 @@ class Scan(Generic[R]):
         return self.result()
 
 
+@contextmanager
+def fed(scans: Sequence[Scan[Any]], table: str) -> Iterator[Sequence[Scan[Any]]]:
+    """Yield the scans that want a table and have not read it; the block feeds them all of its rows."""
+    unread = [scan for scan in scans if table not in scan.has_read]
+    wanting = [scan for scan in unread if table in scan.columns and scan.is_wanted(table)]
+    try:
+        yield wanting
+    except BaseException:
+        for scan in wanting:
+            scan.is_torn = True
+        raise
+    for scan in unread:
+        scan.has_read.add(table)
+
+
 def feed_table(
     record: RecordFiles, table: str, scans: Sequence[Scan[Any]], *others: tuple[Collection[str], Add]
 ) -> None:
@@ -88,18 +110,9 @@ def feed_table(
     A scan that has read it does not get it again. Each of the others has the columns that it reads. Raises
     `UsageError` for values that the record format does not have, and for files that are damaged.
     """
-    unread = [scan for scan in scans if table not in scan.has_read]
-    wanting = [scan for scan in unread if table in scan.columns and scan.is_wanted(table)]
-    asked = [*others, *((scan.columns[table], scan.feed) for scan in wanting)]
-    wanted, takers = {name for columns, _ in asked for name in columns}, [take for _, take in asked]
-    if takers:
-        groups = row_groups(record, 0, table)
-        try:
-            for some in [groups] if table in _IN_ANY_ORDER else [[group] for group in groups]:
-                for_each(some, lambda group: [take(rows) for rows in batches(group, wanted) for take in takers])
-        except BaseException:
-            for scan in wanting:
-                scan.is_torn = True
-            raise
-    for scan in unread:
-        scan.has_read.add(table)
+    with fed(scans, table) as wanting, record.kept_open(*[table] if wanting or others else []):
+        asked = [*others, *((scan.columns[table], scan.feed) for scan in wanting)]
+        wanted, takers = {name for columns, _ in asked for name in columns}, [take for _, take in asked]
+        groups = row_groups(record, 0, table) if takers else []
+        for some in [groups] if table in _IN_ANY_ORDER else [[group] for group in groups]:
+            for_each(some, lambda group: [take(rows) for rows in batches(group, wanted) for take in takers])

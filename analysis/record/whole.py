@@ -132,7 +132,7 @@ def _gaps_by_sums(record: RecordFiles) -> Iterator[Gap]:
     sums = {name: digest for name, digest in (record.sums or {}).items() if not name.startswith(f"{RAW_DIR}/")}
     for name in record.folder.missing(sums):
         yield Gap(_part_of(name), name, f"{name} is missing, but the run left it (SHA256SUMS)")
-    for name in changed_files(record.folder, sums, record.held()):
+    for name in changed_files(record.folder, sums, record.sources()):
         yield Gap(_part_of(name), name, f"{name} is not as the run left it (SHA256SUMS)")
     if sums:
         there = {

@@ -7,7 +7,7 @@ is said to be unknown.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.causes.columns import PartitionTables
-from analysis.causes.evidence import NEVER, UNKNOWN
+from analysis.causes.evidence import NEVER, UNKNOWN, AckedSends, Ints, ReadRows
 from analysis.record.elections import ElectionEvent
 from analysis.record.files import of_partition
 from analysis.record.record import Record
@@ -26,7 +26,7 @@ from analysis.sentences import words
 from analysis.sentences.elections import ROAD_TEXT, elections_by_offset, is_broken_promise
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
-from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES
+from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Loss, Verdict
 from ebbtide.rules.table import LOST
 from ebbtide.untrusted.parquet import read_rows
@@ -63,31 +63,28 @@ class _SendTimes(msgspec.Struct, frozen=True, kw_only=True):
     done_ns: tuple[int, int]
 
 
-class _LossRows(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows at the offsets of all losses, each table read once; None: the record has no such table."""
-
-    lost: pa.Table | None
-    replicas: pa.Table | None
-
-
 def stories_of(record: Record, verdict: Verdict, zero_ns: int | None) -> tuple[LossStory, ...]:
     """Return a story for each loss of the verdict, at most `STORIES_MAX`."""
     told = verdict.losses[:STORIES_MAX]
     if not told:
         return ()
-    there = reduce(or_, map(_in_range, told))
-    rows = _LossRows(
-        lost=_scan(record, ANOMALIES_DIR, ["value"], (pc.field("kind") == LOST) & there),
-        replicas=_scan(record, "replicas", ["broker", "value"], there),
+    lost = read_rows(
+        record.folder.files(ANOMALIES_DIR),
+        ANOMALIES_DIR,
+        schema=ANOMALY_SCHEMA,
+        columns=["topic", "partition", "offset", "value"],
+        where=(pc.field("kind") == LOST) & reduce(or_, map(_in_range, told)),
     )
-    return tuple(_story(record, loss, rows, zero_ns, verdict) for loss in told)
+    return tuple(_story(record, loss, lost.filter(_in_range(loss)), zero_ns, verdict) for loss in told)
 
 
-def _story(record: Record, loss: Loss, rows: _LossRows, zero_ns: int | None, verdict: Verdict) -> LossStory:
+def _story(record: Record, loss: Loss, lost: pa.Table, zero_ns: int | None, verdict: Verdict) -> LossStory:
+    """Tell of one loss; `lost` are its records. Other records may stand at their offsets by now."""
     name, timeline = f"{loss.topic}-{loss.partition}", record.timeline
     kind = "committed" if loss.committed else "uncommitted"
-    values = _lost_values(rows, loss)
-    times = _send_times(record, loss, values)
+    values, offsets = lost["value"].to_numpy(), lost["offset"].to_numpy()
+    tables = PartitionTables(record, loss.topic, loss.partition)
+    times = _send_times(tables.sends(), loss, values)
     elected = (
         elections_by_offset(timeline, (loss.topic, loss.partition)).get(loss.election.metadata_offset)
         if loss.election is not None
@@ -99,7 +96,8 @@ def _story(record: Record, loss: Loss, rows: _LossRows, zero_ns: int | None, ver
     if elected is not None:
         moments.append((elected.after.at_ns, _election(record, elected, zero_ns)))
     lines = [line for _, line in sorted(moments, key=lambda moment: moment[0])]
-    lines += _aftermath(rows, loss, values)
+    if record.has("replicas"):
+        lines.append(_aftermath(tables.replicas(), values, offsets))
     if loss.election is None:
         lines.append(StoryLine(at="-", text="No election explains the loss.", source="partitions.parquet"))
     return LossStory(
@@ -199,26 +197,23 @@ def _election(record: Record, elected: ElectionEvent, zero_ns: int | None) -> St
     )
 
 
-def _aftermath(rows: _LossRows, loss: Loss, values: pa.Array) -> Iterator[StoryLine]:
-    """Yield what the replicas' logs hold at the lost offsets after the run."""
-    if rows.replicas is None:
-        return
-    found = rows.replicas.filter(_in_range(loss))
+def _aftermath(logs: Mapping[int, ReadRows], values: Ints, offsets: Ints) -> StoryLine:
+    """Return what the replicas' logs hold at the lost offsets after the run."""
     own, other = Counter[int](), Counter[int]()
-    is_own = pc.is_in(found.column("value"), value_set=values).to_pylist()
-    for broker, is_lost in zip(found.column("broker").to_pylist(), is_own, strict=True):
-        (own if is_lost else other)[broker] += 1
-    if own:
+    for broker, log in logs.items():
+        is_there, is_lost = np.isin(log.offset, offsets), np.isin(log.value, values)
+        own[broker], other[broker] = int((is_there & is_lost).sum()), int((is_there & ~is_lost).sum())
+    if own.total():
         text = f"Still in logs that no leader served: {_by_broker(own)}."
-    elif other:
+    elif other.total():
         text = f"Other records stand at these offsets now: {_by_broker(other)}."
     else:
         text = "No replica's log has any record at these offsets."
-    yield StoryLine(at="after the run", text=text, source="replicas")
+    return StoryLine(at="after the run", text=text, source="replicas")
 
 
 def _by_broker(counts: Counter[int]) -> str:
-    return ", ".join(f"{count:,} on broker {broker}" for broker, count in sorted(counts.items()))
+    return ", ".join(f"{count:,} on broker {broker}" for broker, count in sorted(counts.items()) if count)
 
 
 def _in_range(loss: Loss) -> pc.Expression:
@@ -229,27 +224,11 @@ def _in_range(loss: Loss) -> pc.Expression:
     )
 
 
-def _lost_values(rows: _LossRows, loss: Loss) -> pa.Array:
-    """Return the values that were lost: other records may stand at their offsets by now."""
-    if rows.lost is None:
-        return pa.array([], pa.int64())
-    return rows.lost.filter(_in_range(loss)).column("value").combine_chunks()
-
-
-def _send_times(record: Record, loss: Loss, values: pa.Array) -> _SendTimes | None:
-    """Return when the lost records were sent and acked, from the sends that the causes have read; None: not known."""
-    sends = PartitionTables(record, loss.topic, loss.partition).sends()
+def _send_times(sends: AckedSends, loss: Loss, values: Ints) -> _SendTimes | None:
+    """Return when the lost records were sent and acked; None: not known."""
     mine = (sends.acks == loss.acks) & (sends.offset >= loss.first_offset) & (sends.offset <= loss.last_offset)
-    mine &= np.isin(sends.value, values.to_numpy(zero_copy_only=False))
+    mine &= np.isin(sends.value, values)
     sent, done = sends.sent_ns[mine & (sends.sent_ns != UNKNOWN)], sends.done_ns[mine & (sends.done_ns != NEVER)]
     if not len(sent) or not len(done):
         return None
     return _SendTimes(sent_ns=(int(sent.min()), int(sent.max())), done_ns=(int(done.min()), int(done.max())))
-
-
-def _scan(record: Record, table: str, columns: Sequence[str], wanted: pc.Expression) -> pa.Table | None:
-    files = record.files(table) if table in TABLES else record.folder.files(table)
-    if not files:
-        return None
-    schema = TABLES.get(table, ANOMALY_SCHEMA)
-    return read_rows(files, table, schema=schema, columns=["topic", "partition", "offset", *columns], where=wanted)

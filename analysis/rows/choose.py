@@ -5,20 +5,23 @@ block of values: one of the answers (the module question), or one of which a row
 All rows of such a value count, wherever they are, so the conclusions are those from all rows. A poll that jumped, went
 back or is damaged is also kept, but conclusions from values do not look at it.
 
-First it reads only the columns that decide.
+Each file is opened once for that, and read with the columns that decide. The other columns are read of row groups with
+chosen rows. The same pass feeds what else is asked of all rows once an anomaly can occur
+(`Record.scans_if_possible`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from analysis.record.groups import BITS, Bools, Ints
 from analysis.record.row_batches import RowGroup, Rows, batches, for_each, row_groups
+from analysis.record.scans import Scan, fed, feed_table
 from analysis.rows.clients import placed_sends
 from analysis.rows.summing import BLOCKS_MAX, SummedRun
 from ebbtide.record.tables import TABLES
@@ -30,7 +33,7 @@ CHOSEN = ("sends", "polls", "replicas")
 _BUCKETS_BITS = 20
 _DECIDING = {
     "sends": ("topic", "partition", "offset", "value", "status", "txn_outcome"),
-    "polls": ("topic", "partition", "offset", "value", "prev_offset"),
+    "polls": ("topic", "partition", "offset", "value", "prev_offset", "consumer"),
     "replicas": ("topic", "partition", "offset", "value"),
 }
 
@@ -50,25 +53,29 @@ def schema_of(table: str) -> pa.Schema:
 
 def choose(one: SummedRun, write: Write) -> None:
     """Write the rows of a run that the rules must look at."""
-    run, number, answers = one.run, one.facts.run, one.answers
-    chosen = None
-    if answers.offsets is not None and answers.values is not None:
-        offsets = OffsetBlocks(answers.offsets)
-        values = [answers.values]
+    run, scans, whole = one.run, one.run.scans_if_possible(), sorted(one.answers.whole_tables)
+    with run.kept_open(*CHOSEN, *whole):
+        chosen = _chosen(one)
+        for table in (*CHOSEN, *whole):
+            with fed(scans, table) as wanting:
+                choose_rows = partial(_choose, chosen if table in CHOSEN else None, write, scans=wanting)
+                for_each(row_groups(run, one.facts.run, table), choose_rows)
+    for table in sorted({table for scan in scans for table in scan.columns}):
+        feed_table(run, table, scans)
 
-        def add_values(group: RowGroup) -> None:
-            values.append(_values_in(group, offsets))
 
-        if answers.offsets:
-            for table in ("sends", "polls"):
-                for_each(row_groups(run, number, table), add_values)
-        distinct = np.unique(np.concatenate(values))
-        if len(distinct) <= BLOCKS_MAX:
-            chosen = Chosen(offsets, ValueBlocks(distinct))
-    for table in CHOSEN:
-        for_each(row_groups(run, number, table), partial(_choose, chosen, write))
-    for table in sorted(answers.whole_tables):
-        for_each(row_groups(run, number, table), partial(_choose, None, write))
+def _chosen(one: SummedRun) -> Chosen | None:
+    """Return what counts in a run; None: too much to distinguish it from the rest."""
+    answers = one.answers
+    if answers.offsets is None or answers.values is None:
+        return None
+    offsets, values = OffsetBlocks(answers.offsets), [answers.values]
+    if answers.offsets:
+        for table in ("sends", "polls"):
+            groups = row_groups(one.run, one.facts.run, table)
+            for_each(groups, lambda group: values.append(_values_in(group, offsets)))
+    distinct = np.unique(np.concatenate(values))
+    return Chosen(offsets, ValueBlocks(distinct)) if len(distinct) <= BLOCKS_MAX else None
 
 
 class OffsetBlocks:
@@ -140,42 +147,53 @@ def _values_in(group: RowGroup, offsets: OffsetBlocks) -> Ints:
 
 
 class _Decided(NamedTuple):
-    """Which rows of a batch count and which are needed, and the columns that decided it, of the needed ones."""
+    """Which rows of a batch are needed, and their columns as far as they are read."""
 
-    counts: Bools
     needed: Bools
-    columns: Mapping[str, pa.Array]
+    columns: dict[str, pa.Array]
 
 
-def _choose(chosen: Chosen | None, write: Write, group: RowGroup) -> None:
-    """Write the rows of a row group that count; None: all do. No column is read twice."""
-    names: Collection[str] = TABLES[group.table].names
-    decided = None
+def _choose(chosen: Chosen | None, write: Write, group: RowGroup, scans: Sequence[Scan[Any]] = ()) -> None:
+    """Write the rows of a row group that count; None: all do. The scans get every row. No column is read twice."""
+    names = TABLES[group.table].names
+    first, in_blocks = {*names}, True
     if chosen is not None:
         in_blocks = chosen.offsets.may_hold(group)
-        if group.table != "polls" and not in_blocks and not chosen.values:
+        if not scans and group.table != "polls" and not in_blocks and not chosen.values:
             return
-        deciding = _DECIDING[group.table]
-        decided = [_decide(rows, chosen, in_blocks=in_blocks) for rows in batches(group, deciding)]
-        if not any(one.needed.any() for one in decided):
-            return
-        names = [name for name in names if name not in deciding]
-    for at, rows in enumerate(batches(group, names)):
-        every = np.ones(rows.count, np.bool_)
-        counts, needed, columns = decided[at] if decided is not None else _Decided(every, every, {})
-        if needed.any():
-            there = pa.array(needed)
-            columns = {**columns, **{name: rows.column(name).filter(there) for name in names}}
-            columns["run"] = pa.array(np.full(int(needed.sum()), group.run, np.int32))
-            if group.table == "polls":
-                columns |= {"final": pa.array(rows.is_final()[needed]), "counts": pa.array(counts[needed])}
-            write(group.table, pa.table(columns, schema=schema_of(group.table)))
+        first = {name for scan in scans for name in scan.columns[group.table]}.union(_DECIDING[group.table])
+    rest, decided = [name for name in names if name not in first], list[_Decided]()
+    for rows in batches(group, first):
+        for scan in scans:
+            scan.feed(rows)
+        one = _decide(rows, chosen, first, in_blocks=in_blocks)
+        if rest:
+            decided.append(one)
+        else:
+            _write(write, group, one)
+    if any(one.needed.any() for one in decided):
+        for one, rows in zip(decided, batches(group, rest), strict=True):
+            there = pa.array(one.needed)
+            _write(write, group, _Decided(one.needed, one.columns | _columns(rows, rest, there)))
 
 
-def _decide(rows: Rows, chosen: Chosen, *, in_blocks: bool) -> _Decided:
-    counts, needed = _counts(rows, chosen, in_blocks=in_blocks)
-    there = pa.array(needed)
-    return _Decided(counts, needed, {name: rows.column(name).filter(there) for name in _DECIDING[rows.table]})
+def _decide(rows: Rows, chosen: Chosen | None, names: Collection[str], *, in_blocks: bool) -> _Decided:
+    every = np.ones(rows.count, np.bool_)
+    counts, needed = (every, every) if chosen is None else _counts(rows, chosen, in_blocks=in_blocks)
+    columns = _columns(rows, names, pa.array(needed))
+    if rows.table == "polls":
+        columns |= {"final": pa.array(rows.is_final()[needed]), "counts": pa.array(counts[needed])}
+    return _Decided(needed, columns)
+
+
+def _columns(rows: Rows, names: Collection[str], there: pa.Array) -> dict[str, pa.Array]:
+    return {name: rows.column(name).filter(there) for name in names}
+
+
+def _write(write: Write, group: RowGroup, one: _Decided) -> None:
+    if count := int(one.needed.sum()):
+        run = pa.array(np.full(count, group.run, np.int32))
+        write(group.table, pa.table(one.columns | {"run": run}, schema=schema_of(group.table)))
 
 
 def _counts(rows: Rows, chosen: Chosen, *, in_blocks: bool) -> tuple[Bools, Bools]:

@@ -21,7 +21,7 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.untrusted.files import BYTES_MAX, is_file, open_file, read_file
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from ebbtide.untrusted.parquet import ParquetSource
 
 SUMS = "SHA256SUMS"
 
@@ -98,17 +98,17 @@ def files_of_run(record: RecordFolder) -> list[str]:
 
 
 def changed_files(
-    record: RecordFolder, sums: Mapping[str, str], held: Mapping[str, pa.Buffer] | None = None
+    record: RecordFolder, sums: Mapping[str, str], sources: Mapping[str, ParquetSource] | None = None
 ) -> list[str]:
     """Return the names of the files whose content is not what was summed.
 
-    `held`: the content of files that are in memory already, by their names.
+    `sources`: the files that somebody reads besides, by their names.
     """
-    contents = held or {}
+    known = sources or {}
 
     def is_changed(name: str, digest: str) -> bool:
-        if name in contents:
-            return hashlib.sha256(contents[name]).hexdigest() != digest
+        if name in known:
+            return known[name].sha256() != digest
         path = record / name
         return is_file(path) and (_is_too_large(path) or _sha256(path) != digest)
 

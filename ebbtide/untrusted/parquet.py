@@ -4,12 +4,14 @@ A few bytes can stand for billions of rows, so the footer of each file is checke
 have about as many bytes as its rows need. Everything that is wrong with a file is one kind of error.
 
 Whoever reads a file several times keeps its `ParquetSource`: its footer is read once, and a small file is opened once.
+In one pass, all who read a larger file share one open of it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import filecmp
+import hashlib
 import weakref
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -36,6 +38,10 @@ BYTES_FREE, EXPANSION_MAX = 256 << 20, 500
 HELD_FILE_MAX, HELD_MAX = 8 << 20, 64 << 20
 """The bytes of a file that is held in memory, and of all that are held at once. A file of 8 MiB has 500,000 sends."""
 
+KEPT_OPEN_MAX = 200
+"""How many files are kept open at once: a process may have 1,024."""
+_CHUNK_BYTES = 1 << 20
+
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)
 """What pyarrow raises for a damaged file, for columns that are not there, and where the host lacks memory."""
 
@@ -54,9 +60,11 @@ class ParquetSource:
     """
 
     _held_bytes = 0
+    _kept_open = 0
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._file: pa.NativeFile | None = None
 
     def __str__(self) -> str:
         """Return the path."""
@@ -81,18 +89,47 @@ class ParquetSource:
                 return bool(self.content.equals(other.content))
         return filecmp.cmp(self.path, other.path, shallow=False)
 
+    @contextlib.contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """Let all who read the file until the end of the block share one open of it."""
+        if self._file is None and is_file(self.path) and self.content is None:
+            with contextlib.suppress(OSError):  # whoever reads it says so
+                self._file = pa.OSFile(str(self.path)) if ParquetSource._kept_open < KEPT_OPEN_MAX else None
+            if self._file is not None:
+                ParquetSource._kept_open += 1
+                try:
+                    yield
+                finally:
+                    ParquetSource._kept_open -= 1
+                    self._file.close()
+                    self._file = None
+                return
+        yield
+
+    def _opened(self) -> pa.NativeFile | None:
+        """Return the file as it is held, or kept open; None: it must be opened."""
+        return self._file if self.content is None else pa.BufferReader(self.content)
+
     @cached_property
     def footer(self) -> pq.FileMetaData:
         """The footer. Raises as `footer_of` does."""
-        content = self.content
-        if content is not None:
-            return _checked_footer(pa.BufferReader(content), len(content), self.path)
-        return footer_of(self.path)
+        file = self._opened()
+        return footer_of(self.path) if file is None else _checked_footer(file, file.size(), self.path)
 
     def open(self, **settings: Any) -> pq.ParquetFile:
         """Open the file; `settings` are those of pyarrow's `ParquetFile`."""
-        from_ = self.path if self.content is None else pa.BufferReader(self.content)
-        return pq.ParquetFile(from_, metadata=self.footer, **settings)
+        return pq.ParquetFile(self._opened() or self.path, metadata=self.footer, **settings)
+
+    def sha256(self) -> str:
+        """Return the checksum of the file in hexadecimal digits. Raises `UnreadableFile`."""
+        file = self._opened()
+        if file is None:
+            with open_file(self.path, what=_WHAT) as opened:
+                return hashlib.file_digest(opened, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        for at in range(0, file.size(), _CHUNK_BYTES):
+            digest.update(file.read_at(_CHUNK_BYTES, at))
+        return digest.hexdigest()
 
     def fragment(self) -> ds.Fragment:
         """Return the file as a part of a dataset."""
