@@ -83,7 +83,7 @@ def test_judging_opens_each_table_at_most_three_times(spark: SparkSession, tmp_p
 def test_judging_opens_each_table_that_is_too_large_to_be_held_at_most_three_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For its footer and checksum, and for one pass over its rows, which answers all that is asked of a clean record."""
+    """For its footer and checksum, and for one pass over its rows, which answers all that a clean record is asked."""
     monkeypatch.setattr(parquet, "HELD_FILE_MAX", -1)
     folder = _packed("tolerated-power-losses-3-2-4.4.0", tmp_path)
     with opens_in(folder) as opened:
