@@ -1,4 +1,4 @@
-"""The mutants of `bench.mutate_causes` that no history can notice, each with the reason."""
+"""The mutants of `bench.mutate_causes` that nothing can notice, each with the reason."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 _AT_THE_BOUND = "at the bound itself, the margin for the clocks makes either way right"
 _A_LIMIT = "no drawn history comes near this limit of the work"
+_ONE_OFFSET = "two records of the metadata log never have one offset"
 _NO_ID_0 = "no broker has the id 0: it stands for the clients"
 
 EQUIVALENT: Mapping[str, str] = {
-    "intervals.states_in: states_in -> not applied": "only sentences are made of it",
-    "answer._agreed: one.guilty or -1 -> without 1": "only the order of sentences follows from it",
+    "facts.ask_table: one.metadata_offset < offset -> one.metadata_offset <= offset": _ONE_OFFSET,
     # ---- elections, epochs, leaders, liveness, writers
     "elections.Elections.__init__: after.leader >= 0 -> after.leader > 0": _NO_ID_0,
     "elections.Elections.hides_one_before: at_ns >= time -> at_ns > time": _AT_THE_BOUND,
@@ -33,7 +33,7 @@ EQUIVALENT: Mapping[str, str] = {
     "one.ended.last_ns + self.slack < state.at_ns": _AT_THE_BOUND,
     "liveness.Liveness.is_silent: until_ns <= last -> until_ns < last": _AT_THE_BOUND,
     "liveness.Liveness.registrations_around: one.metadata_offset < state.metadata_offset -> "
-    "one.metadata_offset <= state.metadata_offset": "two records of the metadata log never have one offset",
+    "one.metadata_offset <= state.metadata_offset": _ONE_OFFSET,
     "liveness.Liveness.silences: from_ns <= joined[-1][1] -> from_ns < joined[-1][1]": _AT_THE_BOUND,
     "writers._fits: done + slack >= elections.began_ns[at] -> done + slack > elections.began_ns[at]": _AT_THE_BOUND,
     "writers._fits: done <= until_ns -> done < until_ns": _AT_THE_BOUND,

@@ -7,7 +7,8 @@ function is not applied; a comparison, a condition or a choice is another one.
 A mutant is a module with one change of its syntax tree, which replaces the module in this process; no file is changed.
 The histories notice it if an answer is wrong by their truth, or fewer answers are right than without the mutant.
 Only histories are judged in which the changed expression has another value (`bench.infected`).
-Otherwise it survived, unless `EQUIVALENT` says why no history can notice it. If a mutant survives, the exit code is 1.
+What they leave alive is held against the unit tests of the causes: they have sentences, and what no history draws.
+Otherwise it survived, unless `EQUIVALENT` says why nothing can notice it. If a mutant survives, the exit code is 1.
 """
 
 from __future__ import annotations
@@ -15,10 +16,8 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
-import pickle
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -28,7 +27,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simulator import Script
 
+from bench.cause_mutants import PACKAGE, CauseMutant, Change, changes, mutants_of, path_of, places, same_node
 from bench.equivalent_causes import EQUIVALENT
+from bench.forked_tests import failing_test
 from bench.infected import Infections, limited
 from bench.killing_seeds import KILLERS, KILLERS_DEGRADED
 
@@ -54,166 +55,15 @@ _SENDS_MAX = 10
 """About so many lost sends of a partition are judged: their neighbours share their fate. Of a killer, all are."""
 _ENDS_S = 10
 """Seconds of CPU after which a mutant is taken to go on for ever."""
+_TESTS_END_S = 60
+_ROOT = Path(__file__).parents[1]
+UNIT_TESTS: tuple[Path, ...] = tuple(
+    one
+    for one in sorted((_ROOT / "tests" / "unit" / "analysis" / "causes").glob("test_*.py"))
+    if one.stem != "test_known_truths"
+)
+"""Whole run records are not read: they take seconds, and the histories have what is in them."""
 _READS_TABLE = "permits"
-_PACKAGE = "analysis.causes"
-_TYPES = ("Kind", "Condition")
-"""Names of types, which nothing reads when it runs."""
-_COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-}
-
-
-@dataclass(frozen=True)
-class CauseMutant:
-    """A module with one change: `place` is the function or table, `was` and `became` the changed expression."""
-
-    module: str
-    place: str
-    was: str
-    became: str
-    tree: ast.Module
-
-    @property
-    def name(self) -> str:
-        """Module, place and change, which name the mutant also after other lines have moved."""
-        return f"{self.module}.{self.place}: {self.was} -> {self.became}"
-
-
-def mutants_of(module: str) -> Iterator[CauseMutant]:
-    """Yield the mutants of a module of `analysis.causes`."""
-    tree = ast.parse(_path(module).read_text())
-    packed = pickle.dumps(tree)  # unpacked, it is a copy in a fifth of the time of `copy.deepcopy`
-    for place, node in _places(tree):
-        for was, change in _changes(node, module):
-            mutated = pickle.loads(packed)
-            became = change(_same_node(tree, mutated, node))
-            yield CauseMutant(module, place, was, became, ast.fix_missing_locations(mutated))
-
-
-def _path(module: str) -> Path:
-    return Path(import_module(f"{_PACKAGE}.{module}").__file__ or "")
-
-
-def _places(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
-    """Yield each node inside a function or the table, with the name of that place."""
-
-    def walk(node: ast.AST, place: str) -> Iterator[tuple[str, ast.AST]]:
-        for child in ast.iter_child_nodes(node):
-            inner = place
-            if isinstance(child, ast.FunctionDef | ast.ClassDef):
-                inner = f"{place}.{child.name}".lstrip(".")
-            elif isinstance(child, ast.Assign) and isinstance(child.targets[0], ast.Name) and not place:
-                inner = child.targets[0].id if child.targets[0].id not in _TYPES else ""
-            if inner:
-                yield inner, child
-            yield from walk(child, inner)
-
-    yield from walk(tree, "")
-
-
-def _same_node(tree: ast.Module, copied: ast.Module, node: ast.AST) -> ast.AST:
-    """Return the node of a copy that stands where a node of the original stands."""
-    return next(other for one, other in zip(ast.walk(tree), ast.walk(copied), strict=True) if one is node)
-
-
-class _Change:
-    """What is done to a node of a copied tree: each returns what the expression became."""
-
-    def __init__(self, kind: str, index: int = 0) -> None:
-        self._kind, self._index = kind, index
-
-    @property
-    def is_of_table(self) -> bool:
-        """Whether the table is changed, which is no expression in a function."""
-        return self._kind in ("element", "reason")
-
-    def __call__(self, node: ast.AST) -> str:
-        """Change the node in place."""
-        found: str = getattr(self, f"_{self._kind}")(node)
-        return found
-
-    def _compare(self, node: ast.Compare) -> str:
-        node.ops[0] = _COMPARED[type(node.ops[0])]()
-        return ast.unparse(node)
-
-    def _join(self, node: ast.BoolOp) -> str:
-        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        return ast.unparse(node)
-
-    def _without(self, node: ast.BoolOp) -> str:
-        del node.values[self._index]
-        if len(node.values) == 1:
-            node.values.append(copy.deepcopy(node.values[0]))
-        return f"without {self._index + 1}"
-
-    def _swap(self, node: ast.IfExp) -> str:
-        node.body, node.orelse = node.orelse, node.body
-        return "swapped"
-
-    def _never(self, node: ast.If) -> str:
-        node.test = ast.Constant(False)
-        return "never"
-
-    def _plain(self, node: ast.FunctionDef) -> str:
-        node.body = [ast.Return(ast.Name(node.args.args[0].arg, ast.Load()))]
-        return "not applied"
-
-    def _element(self, node: ast.Tuple) -> str:
-        del node.elts[self._index]
-        return f"without {self._index + 1}"
-
-    def _reason(self, node: ast.Call) -> str:
-        names = _reasons(node)
-        gone = names.pop(self._index)
-        node.args[3] = ast.parse(" | ".join(names), mode="eval").body
-        return f"not for {gone}"
-
-
-def _changes(node: ast.AST, module: str) -> Iterator[tuple[str, _Change]]:
-    """Yield what may be changed at a node: how it was, and the change."""
-    if module == "table":
-        yield from _changes_of_table(node)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        yield ast.unparse(node), _Change("compare")
-    elif isinstance(node, ast.BoolOp):
-        yield ast.unparse(node), _Change("join")
-        for index in range(len(node.values)):
-            yield ast.unparse(node), _Change("without", index)
-    elif isinstance(node, ast.IfExp):
-        yield ast.unparse(node), _Change("swap")
-    elif isinstance(node, ast.If):
-        yield f"if {ast.unparse(node.test)}", _Change("never")
-    elif isinstance(node, ast.FunctionDef) and module == "intervals" and node.args.args[0].arg == "found":
-        yield node.name, _Change("plain")
-
-
-def _changes_of_table(node: ast.AST) -> Iterator[tuple[str, _Change]]:
-    if isinstance(node, ast.Tuple) and node.elts and all(_is_row(one) for one in node.elts):
-        for index, row in enumerate(node.elts):
-            yield ast.unparse(row), _Change("element", index)
-    elif isinstance(node, ast.Tuple) and node.elts and all(isinstance(one, ast.Constant) for one in node.elts):
-        for index in range(len(node.elts)):
-            yield ast.unparse(node), _Change("element", index)
-    elif isinstance(node, ast.Call) and _is_row(node) and len(_reasons(node)) > 1:
-        for index in range(len(_reasons(node))):
-            yield ast.unparse(node), _Change("reason", index)
-
-
-def _reasons(row: ast.Call) -> list[str]:
-    return [one.id for one in ast.walk(row.args[3]) if isinstance(one, ast.Name)]
-
-
-def _is_row(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "PermissionRow"
 
 
 class CauseSuite:
@@ -232,9 +82,9 @@ class CauseSuite:
     def _first_answers(self, modules: Sequence[str]) -> list[int]:
         """Return how many answers are right; meanwhile, find where the mutants of modules have other values."""
         for name in modules:
-            original = ast.parse(_path(name).read_text())
+            original = ast.parse(path_of(name).read_text())
             tree = self._infections.put_into(original, _changed(name, original))
-            module = import_module(f"{_PACKAGE}.{name}")
+            module = import_module(f"{PACKAGE}.{name}")
             module.__dict__["_compared"] = self._infections.compared
             _become(module, tree)
         found = []
@@ -245,7 +95,7 @@ class CauseSuite:
                 sys.exit(f"the causes do not agree with the truth as they are, {self._where(at)}")
             found.append(right)
         for name in modules:
-            _become(import_module(f"{_PACKAGE}.{name}"), ast.parse(_path(name).read_text()))
+            _become(import_module(f"{PACKAGE}.{name}"), ast.parse(path_of(name).read_text()))
         return found
 
     def _judged(self, at: int) -> tuple[int, bool]:
@@ -285,8 +135,8 @@ class CauseSuite:
 
 def _changed(module: str, tree: ast.Module) -> Iterator[tuple[ast.AST, str, ast.AST]]:
     """Yield the nodes of a tree, the name of each mutant there, and what the mutant makes of the node."""
-    for place, node in _places(tree):
-        for was, change in _changes(node, module):
+    for place, node in places(tree):
+        for was, change in changes(node, module):
             if change.is_of_table:
                 yield _other_table(module, tree, place, node, was, change)
                 continue
@@ -300,14 +150,14 @@ def _changed(module: str, tree: ast.Module) -> Iterator[tuple[ast.AST, str, ast.
 
 
 def _other_table(
-    module: str, tree: ast.Module, place: str, node: ast.AST, was: str, change: _Change
+    module: str, tree: ast.Module, place: str, node: ast.AST, was: str, change: Change
 ) -> tuple[ast.AST, str, ast.AST]:
     """Return the function that reads the table, the name of the mutant, and a call of that function of the mutant."""
     mutated = copy.deepcopy(tree)
-    became = change(_same_node(tree, mutated, node))
-    namespace: dict[str, object] = {"__name__": f"{_PACKAGE}.{module}"}
+    became = change(same_node(tree, mutated, node))
+    namespace: dict[str, object] = {"__name__": f"{PACKAGE}.{module}"}
     exec(compile(ast.fix_missing_locations(mutated), module, "exec"), namespace)
-    users = import_module(f"{_PACKAGE}.{module}").__dict__
+    users = import_module(f"{PACKAGE}.{module}").__dict__
     called = f"_mutant_{len(users)}"
     users[called] = namespace[_READS_TABLE]
     reader = next(one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == _READS_TABLE)
@@ -320,7 +170,7 @@ def _become(module: ModuleType, tree: ast.Module) -> None:
     """Let a module be this tree, also for those that imported names of it."""
     exec(compile(tree, module.__file__ or "", "exec"), module.__dict__)
     for name, user in list(sys.modules.items()):
-        if name.startswith((_PACKAGE, "simulator.")):
+        if name.startswith((PACKAGE, "simulator.")):
             for key, value in list(vars(user).items()):
                 if getattr(value, "__module__", None) == module.__name__ and key in module.__dict__:
                     setattr(user, key, module.__dict__[key])
@@ -342,7 +192,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown := sorted(set(args.modules) - set(MODULES)):
         parser.error(f"no module with mutants is called {unknown[0]!r}: there are {', '.join(MODULES)}")
     # The tests' helpers are no package: pytest finds them in this folder.
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+    sys.path.insert(0, str(_ROOT / "tests" / "support"))
     from simulator import draw_script
 
     whole, degraded = range(args.first, args.first + args.histories), range(args.first, args.first + args.degraded)
@@ -358,18 +208,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _run(suite, modules, args.only)
 
 
+def _noticed(suite: CauseSuite, mutant: CauseMutant) -> str | None:
+    """Return what notices a mutant that is in place."""
+    try:
+        why = suite.notices(mutant)
+    except Exception as error:
+        return f"throws {type(error).__name__}"
+    if why in (None, UNREACHED) and mutant.name not in EQUIVALENT and UNIT_TESTS:
+        return failing_test(UNIT_TESTS, ends_s=_TESTS_END_S) or why
+    return why
+
+
 def _run(suite: CauseSuite, modules: Sequence[str], only: str) -> int:
     counts = {"killed": 0, "equivalent": 0, "SURVIVED": 0}
     began = perf_counter()
+    if UNIT_TESTS and (failing := failing_test(UNIT_TESTS, ends_s=_TESTS_END_S)):
+        sys.exit(f"a unit test fails without any mutant: {failing}")
     for name in modules:
-        module = import_module(f"{_PACKAGE}.{name}")
-        original = ast.parse(_path(name).read_text())
+        module = import_module(f"{PACKAGE}.{name}")
+        original = ast.parse(path_of(name).read_text())
         for mutant in (one for one in mutants_of(name) if only in one.name):
             try:
                 _become(module, mutant.tree)
-                why = suite.notices(mutant)
-            except Exception as error:
-                why = f"throws {type(error).__name__}"
+                why = _noticed(suite, mutant)
             finally:
                 _become(module, original)
             is_killed = why not in (None, UNREACHED)

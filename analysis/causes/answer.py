@@ -30,7 +30,6 @@ class LossHistory(msgspec.Struct, frozen=True):
     writer: int
     holder: int
     guilt: Guilt
-    is_committed: bool
     permits: Permits = Permits()
 
     @property
@@ -76,14 +75,13 @@ def answer(partition: EvidentPartition, asked: Question) -> CauseAnswer:
     """Return what the histories of a record agree on."""
     found, may_be_kept = set[LossHistory](), False
     if not asked.is_epoch_known and partition.elections.hides_one_before(asked.done_ns + partition.liveness.slack):
-        is_committed = asked.is_committed if asked.committed is None else asked.committed
-        found.add(LossHistory(HIDDEN, HIDDEN, Guilt(), is_committed))
+        found.add(LossHistory(HIDDEN, HIDDEN, Guilt()))
     try:
         for writer in asked.writers:
             for end in Walk(partition, asked, writer).histories():
                 may_be_kept |= end.guilt is None
                 if end.guilt is not None:
-                    found.add(LossHistory(writer, end.holder, end.guilt, end.is_committed))
+                    found.add(LossHistory(writer, end.holder, end.guilt))
     except TooManyHistories:
         return CauseAnswer(None, None, f"more than {HISTORIES_MAX} histories fit the evidence")
     blamed = {one.guilt.election for one in found}
@@ -113,10 +111,9 @@ def _with_permits(
     guilt = one.guilt
 
     def asking(guilt: Guilt) -> LossHistory:
-        permitted = ask_table(partition, asked, [guilt], is_committed=one.is_committed)
-        return msgspec.structs.replace(one, guilt=guilt, permits=permitted)
+        return msgspec.structs.replace(one, guilt=guilt, permits=ask_table(partition, asked, [guilt]))
 
-    if guilt.by_name is None or not one.is_committed:
+    if guilt.by_name is None or not asked.committed:
         yield asking(guilt)
         return
     earlier = asking(guilt._replace(election=guilt.by_name, is_first=True))
@@ -133,12 +130,11 @@ def _agreed(
     partition: EvidentPartition, asked: Question, histories: Collection[LossHistory]
 ) -> tuple[LossHistory, ...]:
     """Return the histories with what allows their elections, by what all of them show alike."""
-    is_committed = all(one.is_committed for one in histories)
     order = sorted(histories, key=lambda one: (one.writer, one.holder, one.guilty or -1, one.guilt.reasons))
     alike: dict[int | None, list[Guilt]] = {}
     for one in order:
         alike.setdefault(one.guilt.election, []).append(one.guilt)
-    permitted = {at: ask_table(partition, asked, of, is_committed=is_committed) for at, of in alike.items()}
+    permitted = {at: ask_table(partition, asked, of) for at, of in alike.items()}
     return tuple(msgspec.structs.replace(one, permits=permitted[one.guilt.election]) for one in order)
 
 
@@ -166,14 +162,16 @@ def _without_permission(
         return CauseAnswer(None, None, "no leader is known that may have appended the record")
     if not fitting and not partition.evidence.cluster.steps_known:
         return CauseAnswer(None, None, f"not known: {NEEDS['steps']}")
-    if not fitting and not asked.is_committed and elections.states[-1].leader not in partition.evidence.replicas:
+    if not asked.committed and elections.states[-1].leader not in partition.evidence.replicas:
         # The final read ends at the HW, so the record may still be in the log.
         return CauseAnswer(None, None, f"not known: {NEEDS['log']}")
-    since = asked.writers[0] if len(asked.writers) == 1 else -1
-    # What is missing right before the election may have come after the append.
-    since -= since >= 0 and asked.sent_ns < elections.states[since].at_ns + partition.liveness.slack
+    since = -1
+    if len(asked.writers) == 1:
+        # What is missing right before the election may have come after the append.
+        writer = asked.writers[0]
+        since = writer - (asked.sent_ns < elections.states[writer].at_ns + partition.liveness.slack)
     # A gap behind the election that surely lost the record hides no excuse of it.
     if elections.has_gap_between(since, NEVER if guilty is None else guilty):
-        cause: Cause | None = None if asked.is_committed else "uncommitted-at-failover"
+        cause: Cause | None = None if asked.committed else "uncommitted-at-failover"
         return CauseAnswer(cause, None, f"not known: {NEEDS['gap']}")
     return CauseAnswer("unexplained", guilty, "no history that fits allows it")

@@ -63,18 +63,17 @@ class LeaderEpochs:
         self.elections, self._sends, self._marks = elections, evidence.sends, evidence.watermarks
         last = [one.leader for one in elections.states[-1:] if not elections.torn]
         of_last = [log for broker, log in evidence.replicas.items() if broker in last]
-        self._final = ReadRows.joined([evidence.final, *of_last])
+        final = ReadRows.joined([evidence.final, *of_last])
         self._logs = [(frozenset(log.epoch.tolist()), log) for log in (*evidence.replicas.values(), evidence.final)]
-        self.lost = np.flatnonzero(~np.isin(self._sends.value, self._final.value))
-        logs = ReadRows.joined(list(evidence.replicas.values()))
-        rows = ReadRows.joined([evidence.polls, logs, evidence.final])
+        self.lost = np.flatnonzero(~np.isin(self._sends.value, final.value))
+        rows = ReadRows.joined([evidence.polls, *evidence.replicas.values(), evidence.final])
         self.send_epoch, self.send_read_ns = _found_again(evidence, rows)
         self.of = {at: EpochEvidence() for at in elections.all}
         for at in elections.of_epoch.values():
-            self.of[at] = self._of_epoch(evidence, at, logs)
+            self.of[at] = self._of_epoch(evidence, at, rows)
         self._add_sends()
 
-    def _of_epoch(self, evidence: PartitionEvidence, at: int, logs: ReadRows) -> EpochEvidence:
+    def _of_epoch(self, evidence: PartitionEvidence, at: int, rows: ReadRows) -> EpochEvidence:
         """Return what rows and HWs say of one epoch."""
         state, polls, marks = self.elections.states[at], evidence.polls, evidence.watermarks
         read, served = polls.epoch == state.leader_epoch, marks.epoch == state.leader_epoch
@@ -82,10 +81,9 @@ class LeaderEpochs:
         # A leader's first HW may be from before its election (docs/findings/stale-latest-offset.md), and so may those
         # that were asked for before its answer. An HW that covers no more than the log had before shows no start.
         sure = hws[(asked > times.min(initial=NEVER)) & (hws > self._inherited(state.leader_epoch))]
-        offsets = np.concatenate((polls.offset[read], logs.offset[logs.epoch == state.leader_epoch]))
-        final = self._final.offset[self._final.epoch == state.leader_epoch]
+        offsets = rows.offset[rows.epoch == state.leader_epoch]
         return EpochEvidence(
-            start_max=int(np.concatenate((offsets, final, sure)).min(initial=NEVER)),
+            start_max=int(np.concatenate((offsets, sure)).min(initial=NEVER)),
             end_min=max(int(offsets.max(initial=-1)) + 1, int(hws.max(initial=0))),
             offsets=np.unique(offsets),
             is_seen=bool(len(offsets)) or bool((marks.broker[served] == state.leader).any()),

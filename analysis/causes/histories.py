@@ -70,7 +70,6 @@ class History(NamedTuple):
     sets: Sets
     holder: int
     leader: int | None
-    is_committed: bool
     guilt: Guilt | None = None
     lost_early: frozenset[int] = frozenset()
     may_differ: bool = False
@@ -131,13 +130,10 @@ class Walk:
         return moments[begin:]
 
     def _begin(self) -> History:
-        asked = self._asked
-        shown = self._committed_ns[self._writer] < NEVER
         return History(
             sets=tuple(map(self._at_first, self._place)),
             holder=self._writer,
             leader=self._writer,
-            is_committed=shown if asked.committed is None else asked.committed,
             may_differ=self._elections.leadership[self._writer] != self._elections.all[0],
         )
 

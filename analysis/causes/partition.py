@@ -20,7 +20,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     - `writers`: the elections under which it may have been appended.
     - `acks_all`: an answer came for acks=all. `sent_ns`, `done_ns`, `read_ns`: when it was sent, when the answer was
       noted, and when a consumer first returned it (`NEVER`: not at all).
-    - `committed`: whether it was committed, if that is known otherwise.
+    - `committed`: whether anything shows that it was committed.
     - `is_epoch_known`: somebody read it with its leader epoch, so that no hidden leader appended it.
     - `may_be_older`: it stood in the log of the writer's leader, which need not have appended it.
     - `until`: the last election that may be guilty; None: any.
@@ -33,15 +33,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     sent_ns: int = 0
     done_ns: int = NEVER
     read_ns: int = NEVER
-    committed: bool | None = None
+    committed: bool = True
     is_epoch_known: bool = True
     may_be_older: bool = False
     until: int | None = None
-
-    @property
-    def is_committed(self) -> bool:
-        """Whether the record was committed, as far as it is known without its leaders."""
-        return bool(self.committed) or self.acks_all or self.read_ns < NEVER
 
 
 class EvidentPartition:

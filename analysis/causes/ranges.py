@@ -15,20 +15,16 @@ from analysis.causes.evidence import NEVER, UNKNOWN, Ints, column
 from analysis.causes.partition import EvidentPartition, Question
 
 
-def answers_of_sends(
-    partition: EvidentPartition, lost: Ints, *, committed: bool | None = None
-) -> tuple[list[CauseAnswer], Ints]:
+def answers_of_sends(partition: EvidentPartition, lost: Ints, *, committed: bool) -> tuple[list[CauseAnswer], Ints]:
     """Return the distinct answers for these sends, and for each send the index of its answer.
 
-    `committed`: whether the records were committed, if that is known otherwise.
+    `committed`: whether anything shows that the records were committed.
     """
     asked, which = questions_of_sends(partition, lost, committed=committed)
     return [answer(partition, one) for one in asked], which
 
 
-def questions_of_sends(
-    partition: EvidentPartition, lost: Ints, *, committed: bool | None = None
-) -> tuple[list[Question], Ints]:
+def questions_of_sends(partition: EvidentPartition, lost: Ints, *, committed: bool) -> tuple[list[Question], Ints]:
     """Return one question for all sends that share their fate, and for each send the index of its question."""
     sends, epochs = partition.evidence.sends, partition.epochs
     if not len(lost):

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from analysis.causes.answer import CauseAnswer, answer
-from analysis.causes.evidence import NEVER, Ints
+from analysis.causes.evidence import Ints
 from analysis.causes.from_record import EvidentRecord
 from analysis.causes.intervals import CONTRADICTED
 from analysis.causes.partition import EvidentPartition, Question
@@ -148,8 +148,7 @@ def _question(partition: EvidentPartition, lost_offset: LostOffset, until: int |
         offset=lost_offset.offset,
         writers=tuple(writers),
         sent_ns=min((elections.states[at].at_ns for at in writers), default=0),
-        read_ns=lost_offset.since_ns if lost_offset.committed else NEVER,
-        committed=lost_offset.committed,
+        read_ns=lost_offset.since_ns,
         may_be_older=not lost_offset.exact,
         until=until,
     )
@@ -158,11 +157,12 @@ def _question(partition: EvidentPartition, lost_offset: LostOffset, until: int |
 def _known_record(partition: EvidentPartition, lost_offset: LostOffset, until: int | None) -> Question | None:
     """Return the question about the acked record that stood at the offset, if it was of that very epoch."""
     lost = partition.lost
-    asked, _ = questions_of_sends(partition, lost[partition.evidence.sends.offset[lost] == lost_offset.offset])
+    here = lost[partition.evidence.sends.offset[lost] == lost_offset.offset]
+    asked, _ = questions_of_sends(partition, here, committed=True)
     of_epoch = [one for one in asked if one.writers == (partition.elections.of_epoch.get(lost_offset.since_epoch),)]
     if len(of_epoch) != 1:
         return None
-    return msgspec.structs.replace(of_epoch[0], committed=lost_offset.committed, until=until)
+    return msgspec.structs.replace(of_epoch[0], until=until)
 
 
 def attribute_regression(evident: EvidentRecord, back: HwRegression) -> Attribution:
@@ -174,7 +174,6 @@ def attribute_regression(evident: EvidentRecord, back: HwRegression) -> Attribut
         topic=back.topic,
         partition=back.partition,
         offset=back.from_ - 1,
-        committed=True,
         since_ns=back.earlier_at_ns,
         since_epoch=back.earlier_leader_epoch,
         until_epoch=back.leader_epoch,

@@ -65,7 +65,6 @@ def attribute_commit(evident: EvidentRecord, commit: CommitItem, marks: list[Mar
         topic=OFFSETS_TOPIC,
         partition=commit.offsets_partition,
         offset=bounds.lowest,
-        committed=True,
         since_ns=commit.at_ns,
         since_epoch=acked_under.leader_epoch,
         until_epoch=commit.leader_epoch,

@@ -70,7 +70,6 @@ def _attribute_item(evident: EvidentRecord, vanished: VanishedRange, offset: int
         topic=vanished.topic,
         partition=vanished.partition,
         offset=offset,
-        committed=True,
         since_ns=since_ns,
         since_epoch=since_epoch,
         exact=epoch is not None,

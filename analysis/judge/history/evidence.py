@@ -26,7 +26,6 @@ class LostOffset(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     offset: int
-    committed: bool
     since_ns: int
     since_epoch: int
     until_epoch: int | None = None

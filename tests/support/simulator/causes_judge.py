@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
 from analysis.causes.answer import CauseAnswer
 from analysis.causes.evidence import PartitionEvidence
 from analysis.causes.from_record import cluster_evidence, partition_evidence
@@ -44,14 +46,28 @@ def answers_of(history: TrueHistory, inputs: Iterable[PartitionEvidence], *, mos
     for one in inputs:
         partition = EvidentPartition(one)
         lost = partition.lost if most is None else partition.lost[:: 1 + len(partition.lost) // most]
-        answers, places = answers_of_sends(partition, lost)
-        judged = [_judged(partition, answer) for answer in answers]
-        for at, place in zip(lost.tolist(), places.tolist(), strict=True):
-            found[LOST, one.partition, int(one.sends.value[at])] = judged[place]
+        mine = [gone for gone in history.lost if (gone.kind, gone.partition) == (LOST, one.partition)]
+        shown = np.isin(one.sends.value[lost], [gone.value for gone in mine if is_shown_committed(history, gone)])
+        for committed in (False, True):
+            alike = lost[shown == committed]
+            answers, places = answers_of_sends(partition, alike, committed=committed)
+            judged = [_judged(partition, answer) for answer in answers]
+            for at, place in zip(alike.tolist(), places.tolist(), strict=True):
+                found[LOST, one.partition, int(one.sends.value[at])] = judged[place]
         for gone in history.lost:
             if gone.partition == one.partition and gone.kind != LOST:
                 found[gone.key] = _judged(partition, answer_of_offset(partition, _offset_of(gone)))
     return found
+
+
+def is_shown_committed(history: TrueHistory, lost: LostRecord) -> bool:
+    """Return whether a lost record is committed for the reconciliation: by acks=all, a consumer, or an HW."""
+    passed = any(
+        row["leader_epoch"] == lost.epoch and row["high_watermark"] > lost.offset
+        for row in history.tables["watermarks"]
+        if row["partition"] == lost.partition
+    )
+    return lost.acks == -1 or lost.read or passed
 
 
 def _offset_of(gone: LostRecord) -> LostOffset:
@@ -60,7 +76,6 @@ def _offset_of(gone: LostRecord) -> LostOffset:
         topic=TOPIC,
         partition=gone.partition,
         offset=gone.offset,
-        committed=True,
         since_ns=gone.done_ns,
         since_epoch=gone.epoch,
         until_epoch=gone.until,

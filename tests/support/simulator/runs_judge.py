@@ -22,6 +22,7 @@ from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.tables import ANOMALY_SCHEMA
+from simulator.causes_judge import is_shown_committed
 from simulator.compare import Answers, Judged
 from simulator.controller import TOPIC
 from simulator.history import LOST, Key, LostRecord, TrueHistory
@@ -41,7 +42,7 @@ def judge_as_runs(history: TrueHistory) -> Answers:
 def _answers(history: TrueHistory, folder: Path) -> Answers:
     groups: dict[Group, list[LostRecord]] = defaultdict(list)
     for lost in (one for one in history.lost if one.kind == LOST):
-        groups[lost.partition, lost.acks, _is_shown_committed(history, lost), _era(history, lost)].append(lost)
+        groups[lost.partition, lost.acks, is_shown_committed(history, lost), _era(history, lost)].append(lost)
     _write_anomalies(folder, groups)
     record = Record(RecordFolder(folder), read_manifest(RecordFolder(folder)))
     found: dict[Key, Judged] = {}
@@ -69,15 +70,6 @@ def _answers(history: TrueHistory, folder: Path) -> Answers:
                 if part.items.first_offset <= one.offset <= part.items.last_offset:
                     found[one.key] = Judged(part.attribution.cause, named, part.attribution.is_allowed)
     return found
-
-
-def _is_shown_committed(history: TrueHistory, lost: LostRecord) -> bool:
-    passed = any(
-        row["leader_epoch"] == lost.epoch and row["high_watermark"] > lost.offset
-        for row in history.tables["watermarks"]
-        if row["partition"] == lost.partition
-    )
-    return lost.acks == -1 or lost.read or passed
 
 
 def _era(history: TrueHistory, lost: LostRecord) -> int | None:

@@ -17,6 +17,7 @@ ONLY_THIS_ROW = ("table", "--only", ROW, "--degraded", "0")
 
 @pytest.fixture(autouse=True)
 def only_the_asked_histories(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutate_causes, "UNIT_TESTS", ())
     monkeypatch.setattr(mutate_causes, "KILLERS", ())
     monkeypatch.setattr(mutate_causes, "KILLERS_DEGRADED", ())
 

@@ -11,7 +11,7 @@ from real_records import KNOWN_TRUTHS, unpack_record
 from records import as_record
 
 from analysis.causes.columns import PartitionTables
-from analysis.causes.evidence import Ints
+from analysis.causes.evidence import NEVER, Ints
 from analysis.causes.from_record import cluster_evidence, partition_evidence
 from analysis.causes.partition import EvidentPartition
 from analysis.causes.ranges import answers_of_sends
@@ -27,12 +27,14 @@ def causes_in(name: str, to: Path) -> Found:
     found = Found()
     for topic, number in sorted(record.timeline.partitions):
         partition = EvidentPartition(partition_evidence(record, topic, number, cluster_evidence(record)))
-        lost = partition.lost
-        answers, which = answers_of_sends(partition, lost)
-        for send, at in zip(lost.tolist(), which.tolist(), strict=True):
-            one = answers[at]
-            election = None if one.guilty is None else partition.evidence.states[one.guilty].metadata_offset
-            found[number, int(partition.evidence.sends.acks[send]), one.cause, election] += 1
+        is_read = partition.epochs.send_read_ns < NEVER
+        for acks, committed in ((-1, True), (1, True), (1, False)):
+            alike = (partition.evidence.sends.acks == acks) & ((acks == -1) | (is_read == committed))
+            lost = partition.lost[alike[partition.lost]]
+            answers, which = answers_of_sends(partition, lost, committed=committed)
+            for one in (answers[at] for at in which.tolist()):
+                election = None if one.guilty is None else partition.evidence.states[one.guilty].metadata_offset
+                found[number, acks, one.cause, election] += 1
     return found
 
 
