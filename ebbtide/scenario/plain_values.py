@@ -7,7 +7,8 @@ readers of recorded scenarios expect this. A trigger is a table of one key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast, get_origin
 
 import msgspec
@@ -21,6 +22,8 @@ from ebbtide.scenario.triggers import TRIGGERS, Trigger
 from ebbtide.scenario.words import ClockOffset, Duration, ParsedText, PartitionName, Rate
 
 T = TypeVar("T")
+
+BROKER = re.compile(r"\bbroker\((\d+)\)")
 
 TEXTS = (Duration, ClockOffset, Rate, Role, RoleOrNone, ConfigResource, PartitionName)
 """Types of texts that are parsed when they are read."""
@@ -86,6 +89,36 @@ def to_plain(part: Any) -> Any:
     if isinstance(part, Mapping):
         return {key: to_plain(one) for key, one in part.items()}
     return [to_plain(one) for one in part] if isinstance(part, list | tuple) else part
+
+
+def with_texts(step: StepSpec, change: Callable[[str], str]) -> StepSpec:
+    """Return the step with each of its texts changed: its roles, partitions and those of its trigger."""
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, str):
+            return change(value)
+        if isinstance(value, dict):
+            return {key: walk(one) for key, one in value.items()}
+        return [walk(one) for one in value] if isinstance(value, list | tuple) else value
+
+    return from_plain(walk(to_plain(step)), StepSpec)
+
+
+def texts_of(step: StepSpec) -> list[str]:
+    """Return every text of a step: its roles, partitions and those of its trigger."""
+    texts: list[str] = []
+
+    def note(text: str) -> str:
+        texts.append(text)
+        return text
+
+    with_texts(step, note)
+    return texts
+
+
+def rename_brokers(step: StepSpec, new_ids: Mapping[int, int]) -> StepSpec:
+    """Return the step with `new_ids` applied wherever it names a broker by id; an id that it lacks stays."""
+    return with_texts(step, lambda text: BROKER.sub(lambda id: f"broker({new_ids.get(int(id[1]), id[1])})", text))
 
 
 def set_keys(step: Mapping[str, object], kind: type[msgspec.Struct]) -> dict[str, object]:

@@ -73,7 +73,9 @@ def privileges(args: Args) -> PrivilegeRequest:
 
     First raises `UsageError` for an invalid record.
     """
-    _load_recorded_run(args.run)
+    from harness.replay.recorded_run import load_run_to_repeat
+
+    load_run_to_repeat(args.run)
     jobs_of(args)
     return PrivilegeRequest(runtime=args.runtime, folders=(args.runs,))
 
@@ -82,6 +84,7 @@ def run(args: Args) -> ExitCode:
     """Replay, judge, compare, and print the result."""
     from ebbtide.record.outcomes import exit_code_of
     from harness.cli.judging import judging_together
+    from harness.replay.recorded_run import load_run_to_repeat
     from harness.replay.replaying import (
         incomplete_note,
         judge_replays,
@@ -92,7 +95,7 @@ def run(args: Args) -> ExitCode:
     )
 
     jobs = jobs_of(args)
-    original = _load_recorded_run(args.run)
+    original = load_run_to_repeat(args.run)
     releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
     runs = check_runs(with_recorded_power_loss(original, launch_options_of(args)), original.scenario, releases)
     done: list[UnjudgedReplay] = []
@@ -121,14 +124,6 @@ def run(args: Args) -> ExitCode:
     verdicts = [one.run.verdict for one in replays if one.run is not None and one.run.verdict is not None]
     loses = ExitCode.CONTRADICTED in {exit_code_of(verdict, args.fail_on) for verdict in verdicts}
     return ExitCode.CONTRADICTED if loses and code is ExitCode.AS_PREDICTED else code
-
-
-def _load_recorded_run(folder: Path) -> LoadedRun:
-    from harness.replay.recorded_run import load_run, refuse_empty_run
-
-    recorded = load_run(folder)
-    refuse_empty_run(recorded)
-    return recorded
 
 
 def _note(line: str) -> None:

@@ -32,7 +32,7 @@ from harness.cli.progress import judging_note
 from harness.cli.run_flow import check_runs, progress_display
 
 if TYPE_CHECKING:
-    from harness.replay.recorded_run import LoadedRun
+    pass
 
 
 def command() -> Command:
@@ -72,7 +72,9 @@ def privileges(args: Args) -> PrivilegeRequest:
 
     First raises `UsageError` for an invalid record.
     """
-    _load_recorded_run(args.run)
+    from harness.replay.recorded_run import load_run_to_repeat
+
+    load_run_to_repeat(args.run)
     jobs_of(args)
     return PrivilegeRequest(runtime=args.runtime, folders=(args.runs, _out_file(args, "").parent))
 
@@ -82,7 +84,7 @@ def run(args: Args) -> ExitCode:
 
     from ebbtide.scenario.write import SCENARIO
     from harness.cli.judging import open_judge
-    from harness.replay.recorded_run import load_run
+    from harness.replay.recorded_run import load_run, load_run_to_repeat
     from harness.replay.replaying import with_recorded_power_loss
     from harness.shrink.file import is_from
     from harness.shrink.goal import goal_from_record
@@ -90,7 +92,7 @@ def run(args: Args) -> ExitCode:
 
     seconds = duration_s_of("--budget", args.budget)
     jobs = jobs_of(args)
-    recorded = _load_recorded_run(args.run)
+    recorded = load_run_to_repeat(args.run)
     out = _out_file(args, recorded.scenario.name)
     check_named_file(out, "scenario", "--out")
     if not is_from(out, recorded.manifest.run_id):
@@ -155,14 +157,6 @@ def run(args: Args) -> ExitCode:
         power_loss = f" --power-loss {options.power_loss}" if options.power_loss != "auto" else ""
         print(f"next: ebbtide run {shlex.quote(str(out))} --kafka {kafka}{power_loss}")
     return ExitCode.AS_PREDICTED if smaller.shown * 2 > smaller.times else ExitCode.INCONCLUSIVE
-
-
-def _load_recorded_run(folder: Path) -> LoadedRun:
-    from harness.replay.recorded_run import load_run, refuse_empty_run
-
-    recorded = load_run(folder)
-    refuse_empty_run(recorded)
-    return recorded
 
 
 @contextlib.contextmanager

@@ -5,15 +5,13 @@ The result is valid and ends healed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from random import Random
-from typing import Any
 
 import msgspec
 
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.plain_values import from_plain, to_plain
-from ebbtide.scenario.roles import Role
+from ebbtide.scenario.plain_values import rename_brokers
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind
 from harness.random.drawing import with_steps
@@ -103,17 +101,3 @@ _MUTATIONS: Sequence[Callable[[Slots, Random, int], Slots]] = (
 
 A rare state depends on the steps before it; what follows it is free.
 """
-
-
-def rename_brokers(step: StepSpec, new_ids: Mapping[int, int]) -> StepSpec:
-    """Return the step with each broker id replaced by its entry in `new_ids`."""
-    roles = {str(Role.of_broker(one)): str(Role.of_broker(instead)) for one, instead in new_ids.items()}
-
-    def rename(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: rename(one) for key, one in value.items()}
-        if isinstance(value, list):
-            return [rename(one) for one in value]
-        return roles.get(value, value) if isinstance(value, str) else value
-
-    return from_plain(rename(to_plain(step)), StepSpec)

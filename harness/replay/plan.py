@@ -7,10 +7,8 @@ counts only if a gate can see it: brokers that the steps treated alike are inter
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterator, Mapping
 from random import Random
-from typing import Any
 
 import msgspec
 
@@ -18,13 +16,11 @@ from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario, TopicSpec
-from ebbtide.scenario.plain_values import from_plain, to_plain
-from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.plain_values import BROKER, rename_brokers, texts_of
 from ebbtide.scenario.steps.table import CUT_KINDS, WIRE_KINDS
 from harness.replay.recorded_run import LoadedRun
 from harness.runner.gates import Gate, Mark, RecordedPartition, Sides, broker_marks, sides_of
 
-BROKER = re.compile(r"\bbroker\((\d+)\)")
 _SLACK_S = 5.0
 _AT_ONCE_S = 1.0
 """A step that fired sooner after its state came did not depend on the records acked in that state."""
@@ -86,7 +82,7 @@ def gates_of(recorded: LoadedRun, naming: Naming, *, with_elr: bool) -> dict[int
 
 def _stretches(recorded: LoadedRun, naming: Naming, *, with_elr: bool) -> Iterator[tuple[StepEntry, _Stretch]]:
     steps = recorded.scenario.steps
-    by_id = {int(found) for step in steps for text in strings_of(step) for found in BROKER.findall(text)}
+    by_id = {int(found) for step in steps for text in texts_of(step) for found in BROKER.findall(text)}
     alike = frozenset(_rename(naming, broker) for broker in recorded.manifest.topology.brokers if broker not in by_id)
     acted: dict[int, Sides] = {}
     before: StepEntry | None = None
@@ -176,7 +172,7 @@ class _Reader:
         cut has every node on one of its sides.
         """
         steps = self._recorded.scenario.steps
-        texts = list(strings_of(steps[entry.index])) if entry.index < len(steps) else []
+        texts = texts_of(steps[entry.index]) if entry.index < len(steps) else []
         named = {int(found) for text in texts for found in BROKER.findall(text)}
         acted = set() if entry.step in CUT_KINDS else set(entry.nodes)
         brokers = {_rename(self._naming, node) for node in named | acted}
@@ -193,19 +189,6 @@ class _Reader:
             elr=rename_all(state.elr) if self._with_elr else None,
             recovering=state.recovering,
         )
-
-
-def strings_of(step: StepSpec) -> Iterator[str]:
-    """Yield every string of a step: its roles, partitions and those of its trigger."""
-
-    def walk(value: Any) -> Iterator[str]:
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict | list | tuple):
-            for one in value.values() if isinstance(value, dict) else value:
-                yield from walk(one)
-
-    return walk(to_plain(step))
 
 
 def _rename(naming: Naming, node: int) -> int:
@@ -243,7 +226,7 @@ def plan(recorded: LoadedRun, *, kafka: str | None = None, seed: int | None = No
         name: msgspec.structs.replace(topic, assignment=_assignment(recorded, name, topic, naming))
         for name, topic in scenario.topics.items()
     }
-    steps = tuple(_rename_brokers(step, naming) for step in scenario.steps)
+    steps = tuple(rename_brokers(step, naming) for step in scenario.steps)
     return ReplayPlan(
         scenario=msgspec.structs.replace(scenario, topics=topics, steps=steps),
         gates=gates_of(recorded, naming, with_elr=kafka in (None, recorded.manifest.kafka)),
@@ -258,16 +241,3 @@ def _assignment(recorded: LoadedRun, name: str, topic: TopicSpec, naming: Naming
     if len(replicas) != topic.partitions:
         replicas = topic.assignment
     return tuple(tuple(naming[broker] for broker in one) for one in replicas)
-
-
-def _rename_brokers(step: StepSpec, naming: Naming) -> StepSpec:
-    """Return the step with `naming` applied wherever it names a broker by id."""
-
-    def walk(value: Any) -> Any:
-        if isinstance(value, str):
-            return BROKER.sub(lambda match: f"broker({naming.get(int(match[1]), int(match[1]))})", value)
-        if isinstance(value, dict):
-            return {key: walk(one) for key, one in value.items()}
-        return [walk(one) for one in value] if isinstance(value, list | tuple) else value
-
-    return from_plain(walk(to_plain(step)), StepSpec)

@@ -100,19 +100,20 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
         return [pc.sum(pc.less_equal(done, at_ns)).as_py() or 0 for at_ns in times_ns]
 
 
-def refuse_empty_run(recorded: LoadedRun) -> None:
-    """Raise `UsageError` for a run that failed, or was interrupted, before it began.
+def load_run_to_repeat(folder: Path) -> LoadedRun:
+    """Load a run as `load_run` does. Raises `UsageError` also for one that failed, or was interrupted, before it began.
 
     It ended before its first step and before any record was acked.
     """
-    manifest, folder = recorded.manifest, recorded.folder
+    recorded = load_run(folder)
+    manifest = recorded.manifest
     if (
         manifest.status == "complete"
         or any(step.fired_ns is not None for step in recorded.steps)
         or has_journals(RecordFolder(folder))
         or recorded.acked_at([sys.maxsize]) != [0]
     ):
-        return
+        return recorded
     ended = "failed" if manifest.status == "failed" else "was interrupted"
     raise UsageError(
         f"the run {ended} before its first step, and nothing was acked: there is nothing to repeat",

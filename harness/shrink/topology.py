@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.scenario.model import Acks, ClusterSpec, ProducerSpec, Scenario, TopicSpec
-from ebbtide.scenario.plain_values import from_plain, to_plain
+from ebbtide.scenario.plain_values import BROKER, rename_brokers, with_texts
 from ebbtide.scenario.steps.step import StepSpec, WaitStep
 from ebbtide.scenario.triggers import AckedTrigger, OffsetTrigger
 from ebbtide.scenario.write import keys_set
 
-_BROKER = re.compile(r"\bbroker\((\d+)\)")
 _RECORDS = (20, 100, 500)
 """The numbers of records for each producer to try, the fewest first."""
 _SCHEDULE_S = 30.0
@@ -113,6 +112,7 @@ def only_partition(partition: str) -> Callable[[Scenario], Scenario | None]:
         others = {f"{name}-{at}" for name, one in scenario.topics.items() for at in range(one.partitions)} - {partition}
         if any(_names_any(step, others) for step in scenario.steps):
             return None
+        name = re.compile(rf"\b{re.escape(partition)}\b")
         return msgspec.structs.replace(
             scenario,
             topics={topic: small},
@@ -120,7 +120,7 @@ def only_partition(partition: str) -> Callable[[Scenario], Scenario | None]:
             consumers=tuple(
                 msgspec.structs.replace(one, topics=(topic,)) for one in scenario.consumers if topic in one.topics
             ),
-            steps=_rewrite(scenario.steps, lambda text: re.sub(rf"\b{re.escape(partition)}\b", f"{topic}-0", text)),
+            steps=tuple(with_texts(step, lambda text: name.sub(f"{topic}-0", text)) for step in scenario.steps),
         )
 
     return apply
@@ -158,7 +158,7 @@ def without_spare_brokers(scenario: Scenario) -> Scenario | None:
     """
     if any(not topic.assignment for topic in scenario.topics.values()):
         return None
-    named = {int(id) for step in scenario.steps for id in _BROKER.findall(str(keys_set(step)))}
+    named = {int(id) for step in scenario.steps for id in BROKER.findall(str(keys_set(step)))}
     held = {broker for topic in scenario.topics.values() for replicas in topic.assignment for broker in replicas}
     kept = sorted(named | held)
     if len(kept) == scenario.cluster.brokers:
@@ -167,9 +167,7 @@ def without_spare_brokers(scenario: Scenario) -> Scenario | None:
     return msgspec.structs.replace(
         _with_cluster(scenario, brokers=len(kept)),
         topics={name: _renumber(topic, numbers) for name, topic in scenario.topics.items()},
-        steps=_rewrite(
-            scenario.steps, lambda text: _BROKER.sub(lambda match: f"broker({numbers[int(match[1])]})", text)
-        ),
+        steps=tuple(rename_brokers(step, numbers) for step in scenario.steps),
     )
 
 
@@ -293,17 +291,6 @@ def _scale_thresholds(step: StepSpec, scale: Callable[[int], int]) -> StepSpec:
 def _names_any(step: StepSpec, partitions: set[str]) -> bool:
     text = str(keys_set(step))
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) for name in partitions)
-
-
-def _rewrite(steps: tuple[StepSpec, ...], change: Callable[[str], str]) -> tuple[StepSpec, ...]:
-    def walk(value: Any) -> Any:
-        if isinstance(value, str):
-            return change(value)
-        if isinstance(value, dict):
-            return {key: walk(one) for key, one in value.items()}
-        return [walk(one) for one in value] if isinstance(value, list | tuple) else value
-
-    return tuple(from_plain(walk(to_plain(step)), StepSpec) for step in steps)
 
 
 def _unless_equal(scenario: Scenario, before: Scenario) -> Scenario | None:

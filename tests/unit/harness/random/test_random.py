@@ -21,6 +21,7 @@ from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import ELR_VERSION, KNOWN
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
+from ebbtide.scenario.plain_values import rename_brokers
 from ebbtide.scenario.steps.admin import DeleteRecordsStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
@@ -29,7 +30,7 @@ from ebbtide.scenario.write import brief_text_of, text_of
 from harness.cli.main import main
 from harness.random.drawing import STEPS, draw, with_steps
 from harness.random.guide import CORPUS, Guide, coverage_marks
-from harness.random.mutation import mutate, rename_brokers
+from harness.random.mutation import mutate
 from harness.random.quorum import first_voters
 from harness.random.replication import healthy_replication
 from harness.random.schedule import GENERATORS, build_steps

@@ -24,7 +24,7 @@ from harness.cli import crash, judging
 from harness.cli.main import main
 from harness.replay import replaying
 from harness.replay.plan import plan
-from harness.replay.recorded_run import load_run, refuse_empty_run
+from harness.replay.recorded_run import load_run, load_run_to_repeat
 from harness.replay.replaying import UnjudgedReplay
 from harness.runner import launch
 
@@ -139,7 +139,7 @@ def test_a_run_that_was_interrupted_before_anything_came_about_is_refused_too(
     for table in RecordFolder(record).files("sends"):
         table.unlink()
     with pytest.raises(UsageError, match="the run was interrupted before its first step") as caught:
-        refuse_empty_run(load_run(record))
+        load_run_to_repeat(record)
     assert caught.value.next == f"ebbtide run {record / 'scenario.toml'}"
 
 
@@ -160,7 +160,7 @@ def test_a_run_in_which_something_came_about_can_be_replayed(world: World, came_
     if came_about == "a client's journal":
         (record / "journal").mkdir()
         (record / "journal" / "producer-1.journal").touch()
-    refuse_empty_run(load_run(record))
+    load_run_to_repeat(record)
 
 
 def test_a_record_is_compared_by_the_rules_that_its_replays_are_judged_by(
