@@ -45,11 +45,10 @@ from workloads.config import (
     read_topics_result,
 )
 from workloads.ended_transactions import ENDING_S, transactional_id
-from workloads.group_offsets import groups_to_ask
 from workloads.library_settings import CONSUMER_MODULES, consumer_line, copy_settings, producer_line, producer_module
 from workloads.replica_high_watermarks import ASKING_S
 from workloads.replica_logs import ReplicaLogsConfig
-from workloads.sampler import partitions_of
+from workloads.sampler import groups_to_ask, partitions_of
 from workloads.send_account import COUNTERS, SendCounts
 from workloads.status import ClientState
 

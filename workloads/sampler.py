@@ -14,40 +14,42 @@ connection, as for the HW.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
+from abc import ABC, abstractmethod
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, LATEST, NONE, WireError
+from cluster.kafka_api.group_offsets import committed_offsets
 from ebbtide import run_clock
 from ebbtide.journal.commits import PartitionAnswer, ServedOffset, pack_commits, pack_described
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import pack_watermarks
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.scenario.internal_topics import OFFSETS_PARTITION
+from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
 from ebbtide.waiting import pause
+from workloads.commits import number_of
 from workloads.config import SamplerConfig, read_config
-from workloads.group_offsets import BrokerOffsetReader
 from workloads.process import Stop, run_client
 from workloads.reaching import connection_to
 from workloads.status import ClientState, StatusFile
 
 
-class BrokerDescriber(threading.Thread):
-    """Asks one broker for every topic, repeatedly.
+class BrokerAsker(threading.Thread, ABC):
+    """Asks one broker repeatedly, on a connection of its own; what it says goes to `answers`."""
 
-    It ends where the broker does not support the API.
-    """
-
-    def __init__(
-        self, config: SamplerConfig, broker: int, answers: deque[PartitionAnswer], stopping: threading.Event
-    ) -> None:
-        super().__init__(name=f"describer-{broker}", daemon=True)
+    def __init__(self, config: SamplerConfig, broker: int, answers: deque[Any], stopping: threading.Event) -> None:
+        super().__init__(name=f"{type(self).__name__}-{broker}", daemon=True)
+        self._config = config
         self._broker = broker
         self._answers = answers
         self._stopping = stopping
-        self._interval_s = config.describe_interval_ms / 1000
         self._topics = {name: index for index, name in enumerate(config.topics)}
         self._connection = connection_to(
             config.endpoints,
@@ -55,23 +57,38 @@ class BrokerDescriber(threading.Thread):
             connect_timeout_s=config.connect_timeout_ms / 1000,
             request_timeout_s=config.request_timeout_ms / 1000,
         )
-        self._speaks: bool | None = None
 
     def run(self) -> None:
         """Ask until stopped; ask a broker that does not answer again after the interval."""
-        while self._speaks is not False and not self._stopping.wait(self._interval_s):
-            try:
-                self._ask()
-            except WireError:
-                continue
-        self._connection.close()
+        try:
+            while not self._stopping.wait(self._interval_ms() / 1000):
+                with contextlib.suppress(WireError):
+                    self._connection.connect()
+                    if not self._ask():
+                        break
+        finally:
+            self._connection.close()
 
-    def _ask(self) -> None:
-        """Ask once. Raises `WireError`."""
-        self._connection.connect()
-        if self._speaks is None:
+    def _interval_ms(self) -> int:
+        return self._config.interval_ms
+
+    @abstractmethod
+    def _ask(self) -> bool:
+        """Ask once, and return whether to ask again. Raises `WireError`."""
+
+
+class BrokerDescriber(BrokerAsker):
+    """Asks one broker how it describes every topic. It ends where the broker does not support the API."""
+
+    _speaks = False
+
+    def _interval_ms(self) -> int:
+        return self._config.describe_interval_ms
+
+    def _ask(self) -> bool:
+        if not self._speaks:
             self._speaks = DESCRIBE_TOPIC_PARTITIONS in self._connection.api_keys()
-            return
+            return self._speaks
         asked_ns = run_clock.now_ns()
         found = self._connection.describe(list(self._topics))
         at_ns = run_clock.now_ns()
@@ -90,48 +107,71 @@ class BrokerDescriber(threading.Thread):
             )
             for one in found
         )
+        return True
 
 
 _FLUSH_S = 0.02
 
 
-class BrokerSampler(threading.Thread):
-    """Asks one broker for every partition, repeatedly; observations go to `marks`."""
+class BrokerSampler(BrokerAsker):
+    """Asks one broker for the ends of every partition."""
 
-    def __init__(
-        self, config: SamplerConfig, broker: int, marks: deque[tuple[int, ...]], stopping: threading.Event
-    ) -> None:
-        super().__init__(name=f"sampler-{broker}", daemon=True)
-        self._broker = broker
-        self._marks = marks
-        self._stopping = stopping
-        self._interval_s = config.interval_ms / 1000
-        self._partitions = partitions_of(config.topics)
-        self._topics = {name: index for index, name in enumerate(config.topics)}
-        self._connection = connection_to(
-            config.endpoints,
-            config.brokers[broker],
-            connect_timeout_s=config.connect_timeout_ms / 1000,
-            request_timeout_s=config.request_timeout_ms / 1000,
-        )
+    def _ask(self) -> bool:
+        asked_ns = run_clock.now_ns()
+        answers = self._connection.list_offsets(partitions_of(self._config.topics), LATEST)
+        at_ns = run_clock.now_ns()
+        for answer in answers:
+            if answer.error == NONE and answer.offset >= 0:
+                epoch = -1 if answer.leader_epoch is None else answer.leader_epoch
+                topic = self._topics[answer.topic]
+                self._answers.append((topic, answer.partition, self._broker, epoch, answer.offset, asked_ns, at_ns))
+        return True
 
-    def run(self) -> None:
-        """Ask until stopped; ask a broker that does not answer again after the interval."""
-        while not self._stopping.wait(self._interval_s):
-            try:
-                self._connection.connect()
-                asked_ns = run_clock.now_ns()
-                answers = self._connection.list_offsets(self._partitions, LATEST)
-                at_ns = run_clock.now_ns()
-            except WireError:
-                continue
-            for answer in answers:
-                if answer.error == NONE and answer.offset >= 0:
-                    epoch = -1 if answer.leader_epoch is None else answer.leader_epoch
-                    topic = self._topics[answer.topic]
-                    mark = (topic, answer.partition, self._broker, epoch, answer.offset, asked_ns, at_ns)
-                    self._marks.append(mark)
-        self._connection.close()
+
+def groups_to_ask(producers: Iterable[ProducerSpec], consumers: Iterable[ConsumerSpec]) -> dict[str, tuple[str, ...]]:
+    """Return the groups whose offsets the record needs, and their topics: those of copiers, and with `commit_every`."""
+    groups: dict[str, tuple[str, ...]] = {}
+    for copier in producers:
+        if copier.group and copier.copies:
+            groups[copier.group] = (*groups.get(copier.group, ()), copier.copies)
+    for member in consumers:
+        if member.group and member.commit_every is not None:
+            groups[member.group] = (*groups.get(member.group, ()), *member.topics)
+    return {group: tuple(dict.fromkeys(topics)) for group, topics in groups.items()}
+
+
+class BrokerOffsetReader(BrokerAsker):
+    """Asks one broker for the offsets of every group.
+
+    Only a group's coordinator answers, so asking every broker needs no knowledge of who coordinates. A deposed
+    coordinator that does not know it yet answers too; the reconciliation compares the broker with the metadata log.
+    """
+
+    def _ask(self) -> bool:
+        for group, topics in self._config.groups.items():
+            self._ask_one(group, topics)
+        return True
+
+    def _ask_one(self, group: str, topics: tuple[str, ...]) -> None:
+        asked_ns = run_clock.now_ns()
+        found = committed_offsets(self._connection, group)
+        done_ns = run_clock.now_ns()
+        for topic in topics if found is not None else ():
+            for partition in range(self._config.topics[topic]):
+                one = (found or {}).get(TopicPartition(topic, partition))
+                self._answers.append(
+                    ServedOffset(
+                        group=group,
+                        topic=self._topics[topic],
+                        partition=partition,
+                        commit=None if one is None else number_of(one.metadata),
+                        offset=None if one is None else one.offset,
+                        broker=self._broker,
+                        offsets_partition=OFFSETS_PARTITION,
+                        asked_ns=asked_ns,
+                        done_ns=done_ns,
+                    )
+                )
 
 
 def partitions_of(topics: dict[str, int]) -> list[tuple[str, int]]:

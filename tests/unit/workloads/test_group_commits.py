@@ -14,10 +14,10 @@ from kafka.errors import NotCoordinatorError
 from cluster.kafka_api.group_offsets import CommittedOffset
 from ebbtide.journal.commits import Commit, CommitAnswer, Entry, ServedOffset
 from ebbtide.logs.segments import TopicPartition as Partition
-from workloads import group_offsets
+from workloads import sampler
 from workloads.commits import Committer, number_of
 from workloads.config import ConsumerConfig, Endpoints, SamplerConfig
-from workloads.group_offsets import BrokerOffsetReader
+from workloads.sampler import BrokerOffsetReader
 from workloads.settings import consumer_settings
 
 POSITIONS = {TopicPartition("t", 0): 10, TopicPartition("t", 1): 20}
@@ -119,8 +119,8 @@ def test_the_offsets_of_every_partition_are_kept_also_of_those_without(monkeypat
             stopping.set()
         return told.popleft()
 
-    monkeypatch.setattr(group_offsets, "committed_offsets", answer)
-    monkeypatch.setattr(group_offsets, "connection_to", lambda *_args, **_limits: _Connection())
+    monkeypatch.setattr(sampler, "committed_offsets", answer)
+    monkeypatch.setattr(sampler, "connection_to", lambda *_args, **_limits: _Connection())
     config = SamplerConfig(
         endpoints=Endpoints(status="", stop=""),
         journal="",
