@@ -45,9 +45,11 @@ WORKERS ?= $(shell awk -v cores="$$(nproc)" '/^MemTotal/ { print (cores > 1 && $
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 test: setup-dev
+	@$(BIN)/python -m tools.class_archive
 	$(PYTEST) -m 'not slow' $(PYTEST_ARGS)
 
 test-all: setup-dev
+	@$(BIN)/python -m tools.class_archive
 	$(PYTEST) $(PYTEST_ARGS)
 
 mutants: setup-dev

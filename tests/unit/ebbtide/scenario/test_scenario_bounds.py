@@ -40,9 +40,9 @@ def unknown_keys(count: int) -> str:
     return f"{TEXT}\n[[steps]]\nstep = 'kill'\n" + "\n".join(f"{key} = 1" for key in sorted(keys))
 
 
-LARGE = {
-    "steps of one name": steps_of(10_000, lambda at: {"step": "kill", "name": "a", "target": "leader(t-0)"}),
-    "as many steps as there may be": steps_of(
+LARGE: dict[str, Callable[[], str]] = {
+    "steps of one name": lambda: steps_of(10_000, lambda at: {"step": "kill", "name": "a", "target": "leader(t-0)"}),
+    "as many steps as there may be": lambda: steps_of(
         ELEMENTS_MAX,
         lambda at: (
             {"step": "kill", "target": "broker(1)", "name": f"k{at}"}
@@ -50,37 +50,40 @@ LARGE = {
             else {"step": "start", "target": f"step(k{at - 1})"}
         ),
     ),
-    "as many wrong steps": steps_of(ELEMENTS_MAX, lambda at: {"step": "kil", "target": at, "trigger": {"after_s": 1}}),
-    "a chain of pauses": steps_of(
+    "as many wrong steps": lambda: steps_of(
+        ELEMENTS_MAX, lambda at: {"step": "kil", "target": at, "trigger": {"after_s": 1}}
+    ),
+    "a chain of pauses": lambda: steps_of(
         ELEMENTS_MAX,
         lambda at: {"step": "pause", "name": f"s{at}", "target": f"step(s{at - 1})" if at else "broker(1)"},
     ),
-    "predictions": predictions_of(20_000, 3),
-    "as many predictions and releases as there may be": predictions_of(ELEMENTS_MAX, 100),
-    "unknown keys at the top": "\n".join(f"k{at} = 1" for at in range(300_000)) + f"\n{TEXT}",
-    "unknown keys in each step": steps_of(ELEMENTS_MAX, lambda at: {f"targe{at}{n}": 1 for n in range(15)}),
-    "as many unknown keys as there may be": unknown_keys(ELEMENTS_MAX - 1),
-    "releases": tomli_w.dumps({**WHOLE, "kafka": ["3.9.1"] * 20_000}),
-    "topics": tomli_w.dumps({**WHOLE, "topics": {f"t{at}": WHOLE["topics"]["t"] for at in range(5_000)}}),
-    "producers": tomli_w.dumps(
+    "predictions": lambda: predictions_of(20_000, 3),
+    "as many predictions and releases as there may be": lambda: predictions_of(ELEMENTS_MAX, 100),
+    "unknown keys at the top": lambda: "\n".join(f"k{at} = 1" for at in range(300_000)) + f"\n{TEXT}",
+    "unknown keys in each step": lambda: steps_of(ELEMENTS_MAX, lambda at: {f"targe{at}{n}": 1 for n in range(15)}),
+    "as many unknown keys as there may be": lambda: unknown_keys(ELEMENTS_MAX - 1),
+    "releases": lambda: tomli_w.dumps({**WHOLE, "kafka": ["3.9.1"] * 20_000}),
+    "topics": lambda: tomli_w.dumps({**WHOLE, "topics": {f"t{at}": WHOLE["topics"]["t"] for at in range(5_000)}}),
+    "producers": lambda: tomli_w.dumps(
         {**WHOLE, "producers": [{**WHOLE["producers"][0], "id": at + 1} for at in range(ELEMENTS_MAX)]}
     ),
-    "empty lines": "\n" * 15_000_000 + TEXT,
-    "tables": "[[a]]\n" * 200_000,
-    "a text without an end": 'x = """' + "a\n" * 499 + TEXT,
-    "texts without an end": 'y = "a"\n' * 499 + 'x = """' + "a\n" * 400,
-    "wrong values on each line": steps_of(190, lambda at: {"step": "kill", "target": at, "name": at}),
-    "brackets": "[" * 5_000_000,
-    "a number": f"x = {'9' * 5_000}\n{TEXT}",
-    "a hexadecimal number": f"x = 0x{'f' * 5_000}\n{TEXT}",
-    "parentheses": TEXT.replace('target = "leader(t-0)"', f'target = "{"leader(" * 3_000}t-0{")" * 3_000}"'),
+    "empty lines": lambda: "\n" * 15_000_000 + TEXT,
+    "tables": lambda: "[[a]]\n" * 200_000,
+    "a text without an end": lambda: 'x = """' + "a\n" * 499 + TEXT,
+    "texts without an end": lambda: 'y = "a"\n' * 499 + 'x = """' + "a\n" * 400,
+    "wrong values on each line": lambda: steps_of(190, lambda at: {"step": "kill", "target": at, "name": at}),
+    "brackets": lambda: "[" * 5_000_000,
+    "a number": lambda: f"x = {'9' * 5_000}\n{TEXT}",
+    "a hexadecimal number": lambda: f"x = 0x{'f' * 5_000}\n{TEXT}",
+    "parentheses": lambda: TEXT.replace('target = "leader(t-0)"', f'target = "{"leader(" * 3_000}t-0{")" * 3_000}"'),
 }
+"""What makes the text of each: to make all takes seconds, and only their own tests need them."""
 
 
 @pytest.mark.parametrize("name", LARGE)
 def test_a_large_file_is_checked_or_refused_at_once(tmp_path: Path, name: str) -> None:
     file = tmp_path / "large.toml"
-    file.write_text(LARGE[name])
+    file.write_text(LARGE[name]())
     before = time.process_time()
     with contextlib.suppress(UsageError):
         load(file, strict=True)
