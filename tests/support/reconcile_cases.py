@@ -5,13 +5,13 @@ Each case is a topic of one record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile
+from analysis.items import reconcile, reconcile_all
 from analysis.reconcile.model import Reconciliation
 
 Case = Callable[[RecordBuilder], object]
@@ -28,6 +28,12 @@ def reconcile_cases(
     for number, (build, _) in enumerate(cases.values()):
         build(builder.on(f"case-{number}", base=number * _VALUES_A_CASE))
     return reconcile(spark, as_record(builder.write(folder / "run"), builder.manifest()))
+
+
+def reconcile_builders(spark: SparkSession, folder: Path, builders: Iterable[RecordBuilder]) -> list[Reconciliation]:
+    """Each as a record of its own; all in the same jobs, which cost more than what the records differ in."""
+    records = [as_record(one.write(folder / str(number)), one.manifest()) for number, one in enumerate(builders)]
+    return reconcile_all(spark, records)
 
 
 def items_of(found: Reconciliation, number: int) -> Expected:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -14,13 +13,35 @@ from reconcile_cases import Expected, items_of, reconcile_cases
 from reconcile_rows import sum_up
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile
+from analysis.items import reconcile, reconcile_all
 from analysis.judge.rules.groups.positions import LeftOut
 from analysis.judge.rules.registry import ANOMALIES
+from analysis.reconcile.model import Reconciliation
 
 pytestmark = pytest.mark.spark
 
 UNKNOWN = [(module.KIND, *case) for module in modules() for case in module.UNKNOWN.values()]
+
+
+MISSING = {
+    "scenario.toml": "scenario.toml is missing or cannot be read, so which consumers are a group is not known",
+    "clients": "clients is missing, so where resets moved a group is not known",
+}
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reconciliation]:
+    """The record of each unknown case; one that lacks each of `MISSING`, and `whole`, which lacks nothing."""
+    folder = tmp_path_factory.mktemp("kinds")
+    builders = {f"{kind}: {why}": build() for kind, build, why in UNKNOWN}
+    builders |= {name: passed_over.passing() for name in (*MISSING, "whole")}
+    records = []
+    for number, (name, builder) in enumerate(builders.items()):
+        record = builder.write(folder / str(number))
+        if name in MISSING:
+            (record / name).rename(folder / f"{number}-elsewhere")
+        records.append(as_record(record, builder.manifest()))
+    return dict(zip(builders, reconcile_all(spark, records), strict=True))
 
 
 @pytest.mark.parametrize("kind", modules(), ids=lambda module: str(module.KIND))
@@ -33,13 +54,9 @@ def test_a_case_has_exactly_these_items(spark: SparkSession, tmp_path: Path, kin
         assert {one: items.get(one) for one in looked_at} == {one: expected.get(one) for one in looked_at}, name
 
 
-@pytest.mark.parametrize(("kind", "build", "why"), UNKNOWN, ids=[f"{kind}: {why}" for kind, _, why in UNKNOWN])
-def test_a_kind_is_unknown_if(
-    spark: SparkSession, tmp_path: Path, kind: str, build: Callable[[], RecordBuilder], why: str
-) -> None:
-    builder = build()
-    judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
-    assert judged.unknown[kind] == why
+@pytest.mark.parametrize(("kind", "why"), [(kind, why) for kind, _, why in UNKNOWN])
+def test_a_kind_is_unknown_if(judged: dict[str, Reconciliation], kind: str, why: str) -> None:
+    assert judged[f"{kind}: {why}"].unknown[kind] == why
 
 
 @pytest.mark.parametrize(("missing", "asks"), [(0, False), (2, True)])
@@ -50,24 +67,10 @@ def test_the_rule_is_asked_only_if_a_group_left_something_out(tmp_path: Path, mi
     assert (LeftOut in sum_up(record, tmp_path).answers.possible) == asks
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("scenario.toml", "scenario.toml is missing or cannot be read, so which consumers are a group is not known"),
-        ("clients", "clients is missing, so where resets moved a group is not known"),
-    ],
-)
-def test_without_members_or_their_resets_it_is_unknown(
-    spark: SparkSession, tmp_path: Path, name: str, why: str
-) -> None:
-    builder = passed_over.passing()
-    record = builder.write(tmp_path / "run")
-    (record / name).rename(tmp_path / "elsewhere")
-    assert reconcile(spark, as_record(record, builder.manifest())).unknown[passed_over.KIND] == why
-    assert (
-        passed_over.KIND
-        not in reconcile(spark, as_record(passed_over.passing().write(tmp_path / "whole"), builder.manifest())).unknown
-    )
+@pytest.mark.parametrize("name", MISSING)
+def test_without_members_or_their_resets_it_is_unknown(judged: dict[str, Reconciliation], name: str) -> None:
+    assert judged[name].unknown[passed_over.KIND] == MISSING[name]
+    assert passed_over.KIND not in judged["whole"].unknown
 
 
 def test_a_group_at_latest_that_found_partitions_late_passed_over_306_records(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from reconcile_cases import Case, Expected, items_of, reconcile_cases
-from records import RecordBuilder, as_record
+from reconcile_cases import Case, Expected, items_of, reconcile_builders, reconcile_cases
+from records import RecordBuilder
 
-from analysis.items import reconcile
 from analysis.reconcile.model import Reconciliation, WrongCopies
 
 pytestmark = pytest.mark.spark
@@ -123,61 +121,64 @@ def _base() -> RecordBuilder:
 
 
 def _interrupted() -> RecordBuilder:
-    builder = _base().answer(None, 2, group="copiers")
+    builder = _answered()
     builder.status = "interrupted"
     return builder
 
 
-def test_a_run_whose_copies_were_read_to_the_end_is_judged(spark: SparkSession, tmp_path: Path) -> None:
-    builder = _base().answer(None, 2, group="copiers")
-    judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
-    assert {TWICE, SKIPPED}.isdisjoint(judged.unknown)
-    assert [(one.kind, one.count) for one in judged.groups_of(WrongCopies)] == [(SKIPPED, 1)]
+def _answered() -> RecordBuilder:
+    return _base().answer(None, 2, group="copiers")
 
 
-@pytest.mark.parametrize(
-    ("build", "why"),
-    [
-        (_base, "no coordinator was asked what the group copiers has committed for t-0"),
-        (_interrupted, "the run is not complete: a copy may have no row"),
-        (lambda: _base().answer(None, 2, group="copiers").compacted(), "records of t may be deleted, or compacted"),
-        (
-            lambda: _base().answer(None, 2, group="copiers").end(partition=1, log_start=3, high_watermark=13),
-            "records of t may be deleted, or compacted",
-        ),
-        (
-            lambda: _base().answer(None, 2, group="copiers").not_in_final_read(),
-            "the final read does not cover t-0",
-        ),
-    ],
-)
-def test_inputs_that_may_be_copied_are_unknown_and_never_items(
-    spark: SparkSession, tmp_path: Path, build: Callable[[], RecordBuilder], why: str
-) -> None:
-    builder = build()
-    judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
-    assert judged.unknown[SKIPPED].startswith(why)
-    assert not judged.groups_of(WrongCopies)
+IN_DOUBT = {
+    "reached": lambda: _copy(_base(), 13, of=1, outcome="unknown").answer(None, 2, group="copiers"),
+    "before the first that one got": lambda: _copy(_base(), 11, of=1, outcome="unknown").answer(
+        None, 2, group="copiers"
+    ),
+}
+"""Copies in doubt that no read_committed consumer reached, or only one that began behind them."""
+
+UNKNOWN: dict[str, tuple[Callable[[], RecordBuilder], str]] = {
+    "nobody asked": (_base, "no coordinator was asked what the group copiers has committed for t-0"),
+    "interrupted": (_interrupted, "the run is not complete: a copy may have no row"),
+    "compacted": (lambda: _answered().compacted(), "records of t may be deleted, or compacted"),
+    "deleted": (
+        lambda: _answered().end(partition=1, log_start=3, high_watermark=13),
+        "records of t may be deleted, or compacted",
+    ),
+    "not read": (lambda: _answered().not_in_final_read(), "the final read does not cover t-0"),
+}
 
 
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reconciliation]:
+    """Each of these records, and `whole`: one whose copies were read to the end, and `none` without any."""
+    builders = {name: build() for name, build in IN_DOUBT.items()}
+    builders |= {name: build() for name, (build, _) in UNKNOWN.items()}
+    builders |= {"whole": _answered(), "none": RecordBuilder().acked(1, at=0).final(1, at=0)}
+    return dict(
+        zip(builders, reconcile_builders(spark, tmp_path_factory.mktemp("each"), builders.values()), strict=True)
+    )
+
+
+def test_a_run_whose_copies_were_read_to_the_end_is_judged(judged: dict[str, Reconciliation]) -> None:
+    assert {TWICE, SKIPPED}.isdisjoint(judged["whole"].unknown)
+    assert [(one.kind, one.count) for one in judged["whole"].groups_of(WrongCopies)] == [(SKIPPED, 1)]
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_inputs_that_may_be_copied_are_unknown_and_never_items(judged: dict[str, Reconciliation], name: str) -> None:
+    assert judged[name].unknown[SKIPPED].startswith(UNKNOWN[name][1])
+    assert not judged[name].groups_of(WrongCopies)
+
+
+@pytest.mark.parametrize("name", IN_DOUBT)
 def test_copies_in_doubt_that_no_read_committed_consumer_reached_are_unknown(
-    spark: SparkSession, tmp_path: Path
+    judged: dict[str, Reconciliation], name: str
 ) -> None:
-    builder = _copy(_base(), 13, of=1, outcome="unknown").answer(None, 2, group="copiers")
-    judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
-    assert judged.unknown[TWICE].startswith("no read_committed consumer read all of t-1")
-    assert not [one for one in judged.groups_of(WrongCopies) if one.kind == TWICE]
+    assert judged[name].unknown[TWICE].startswith("no read_committed consumer read all of t-1")
+    assert not [one for one in judged[name].groups_of(WrongCopies) if one.kind == TWICE]
 
 
-def test_copies_in_doubt_before_the_first_that_a_read_committed_consumer_got_are_unknown(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    builder = _copy(_base(), 11, of=1, outcome="unknown").answer(None, 2, group="copiers")
-    judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
-    assert judged.unknown[TWICE].startswith("no read_committed consumer read all of t-1")
-
-
-def test_a_record_without_copies_has_nothing_to_judge(spark: SparkSession, tmp_path: Path) -> None:
-    builder = RecordBuilder().acked(1, at=0).final(1, at=0)
-    judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
-    assert {TWICE, SKIPPED}.isdisjoint(judged.unknown)
+def test_a_record_without_copies_has_nothing_to_judge(judged: dict[str, Reconciliation]) -> None:
+    assert {TWICE, SKIPPED}.isdisjoint(judged["none"].unknown)
