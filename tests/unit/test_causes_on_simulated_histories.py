@@ -7,6 +7,8 @@ from simulator import Script, draw_script, simulate
 from simulator.causes_judge import judge_by_files, judge_in_memory
 from simulator.compare import Comparison, kind_of
 
+from bench.killing_seeds import KILLERS, KILLERS_DEGRADED
+
 HISTORIES = 300
 DEGRADED = 100
 MANY = 1000
@@ -49,6 +51,8 @@ ONCE_WRONG_DEGRADED = (
     22_013_701,
 )
 """Histories that an earlier core judged wrong."""
+RIGHT_OF_KILLERS = 2041
+"""Only this number notices a change that makes answers on them less certain."""
 
 
 def _judged(scripts: list[Script]) -> Comparison:
@@ -79,6 +83,13 @@ def test_no_answer_is_wrong_that_once_was() -> None:
     scripts += [draw_script(seed, degraded=True) for seed in ONCE_WRONG_DEGRADED]
     found = _judged(scripts)
     assert found.is_sound, "\n".join(found.lines(details=20))
+
+
+def test_no_answer_is_lost_on_the_histories_that_kill_mutants() -> None:
+    scripts = [draw_script(seed) for seed in KILLERS]
+    found = _judged([*scripts, *(draw_script(seed, degraded=True) for seed in KILLERS_DEGRADED)])
+    assert found.is_sound, "\n".join(found.lines(details=20))
+    assert found.records["right"] >= RIGHT_OF_KILLERS
 
 
 @pytest.mark.slow

@@ -24,30 +24,6 @@ def test_the_same_with_elr_is_a_violation(tmp_path: Path) -> None:
     assert verdict.outcome == "contradicted"
 
 
-def test_without_a_power_loss_the_last_isr_member_had_no_reason_to_lose_anything(tmp_path: Path) -> None:
-    story = last_replica_standing(tmp_path)
-    assert story.steps is not None
-    story.steps[1:] = []
-    story.step(12, "kill", 1)
-    assert cause_and_leader(story.judge())[0] == "unexplained"
-
-
-def test_a_power_loss_that_left_the_records_on_disk_explains_nothing(tmp_path: Path) -> None:
-    story = last_replica_standing(tmp_path)
-    assert story.steps is not None
-    story.steps[1:] = []
-    story.power_loss(12, 1, end=1000)
-    assert cause_and_leader(story.judge())[0] == "unexplained"
-
-
-def test_a_power_loss_without_a_measured_log_end_still_explains(tmp_path: Path) -> None:
-    story = last_replica_standing(tmp_path)
-    assert story.steps is not None
-    story.steps[1:] = []
-    story.power_loss(12, 1, end=None)
-    assert cause_and_leader(story.judge()) == ("last-replica-standing", 1, 2)
-
-
 def test_no_steps_file_leaves_the_cause_open_instead_of_blaming_kafka(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     story.steps = None
@@ -77,22 +53,6 @@ def test_acks_1_lost_at_a_failover_is_uncommitted_and_names_the_election(tmp_pat
     assert by_name(verdict)["no-committed-loss-unless-allowed"] == "holds"
 
 
-def test_an_uncommitted_loss_stays_uncommitted_through_an_unclean_election(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    story.state(1)
-    story.state(10, leader=-1, isr=[1])
-    story.state(12, leader=3, isr=[3], leader_recovery_state=1)
-    story.lose(50, 70, acked_s=8, acks=1, committed=False)
-    assert cause_and_leader(story.judge()) == ("uncommitted-at-failover", 3, 2)
-
-
-def test_committed_acks_1_is_judged_like_any_committed_record(tmp_path: Path) -> None:
-    story = last_replica_standing(tmp_path)
-    story.keep_all()
-    story.lose(0, 9, acked_s=5, acks=1, committed=True)
-    assert cause_and_leader(story.judge()) == ("last-replica-standing", 1, 2)
-
-
 def unclean_story(record: Path, *, recovering: int) -> Story:
     story = Story(record)
     story.config(0, "topic:t", "unclean.leader.election.enable", "true")
@@ -119,13 +79,6 @@ def test_an_unclean_election_that_hides_is_still_the_cause_and_a_violation_besid
     assert verdict.outcome == "contradicted"
 
 
-def test_power_lost_on_every_replica_is_beyond_tolerance(tmp_path: Path) -> None:
-    story = last_replica_standing(tmp_path)
-    story.power_loss(12, 2)
-    story.power_loss(12, 3)
-    assert cause_and_leader(story.judge()) == ("beyond-tolerance", 1, 2)
-
-
 def test_replicas_that_lost_different_suffixes_have_all_lost_what_is_above(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     assert story.steps is not None
@@ -136,25 +89,6 @@ def test_replicas_that_lost_different_suffixes_have_all_lost_what_is_above(tmp_p
     story.lose(80, 999, acked_s=5)
     found = {loss.cause: (loss.first_offset, loss.last_offset) for loss in story.judge().losses}
     assert found == {"last-replica-standing": (80, 119), "beyond-tolerance": (120, 999)}
-
-
-@pytest.mark.parametrize("disks", [(1,), (1, 2)], ids=["within the tolerance", "beyond it"])
-def test_no_count_of_disks_lets_a_controller_with_elr_elect_a_broker_that_lost_its_log(
-    tmp_path: Path, disks: tuple[int, ...]
-) -> None:
-    """A broker that lost its log registers as after an unclean shutdown, and leaves ISR and ELR by that."""
-    story = Story(tmp_path, kafka="4.1.0", features=ELR_ON)
-    for broker in (1, 2, 3):
-        story.broker(0, broker)
-    story.state(1)
-    story.state(5, isr=[1, 2])
-    for broker in disks:
-        story.power_loss(10, broker)
-    story.state(13, leader=-1, isr=[1], elr=[2])
-    story.broker(14, 1)
-    story.state(15, leader=1)
-    story.lose(0, 99, acked_s=7)
-    assert cause_and_leader(story.judge()) == ("unexplained", 1, 2)
 
 
 @pytest.mark.parametrize(("disks", "cause"), [((1,), "unexplained"), ((1, 2), "last-known-leader")])
@@ -176,10 +110,6 @@ def test_the_last_known_leader_may_lack_only_what_min_isr_disks_lost(
     verdict = story.judge()
     assert cause_and_leader(verdict) == (cause, 1, 2)
     assert verdict.coverage["elections-of-last-known-leader"] == 1
-
-
-def test_a_join_with_an_old_broker_epoch_is_allowed_before_kip_903(tmp_path: Path) -> None:
-    assert cause_and_leader(stale_join(tmp_path, BEFORE_KIP_903).judge()) == ("stale-isr-join", 2, 1)
 
 
 @pytest.mark.parametrize("lost_later", [False, True])
@@ -209,53 +139,3 @@ def test_the_same_join_under_kip_903_is_a_violation_of_it(tmp_path: Path) -> Non
     verdict = story.judge()
     assert cause_and_leader(verdict)[0] == "unexplained"
     assert by_name(verdict)["no-isr-join-with-an-old-broker-epoch"] == "violated"
-
-
-def test_a_leader_that_lost_its_log_beside_other_isr_members_was_not_the_last_one_standing(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    for broker in (1, 2, 3):
-        story.broker(0, broker)
-    story.state(1)
-    story.state(9, isr=[1, 2])
-    story.power_loss(10, 1)
-    story.state(13, leader=-1)
-    story.broker(14, 1)
-    story.state(15, leader=1)
-    story.lose(0, 99, acked_s=5)
-    assert cause_and_leader(story.judge()) == ("unexplained", 1, 2)
-
-
-def deposed_leader_that_acks_late(record: Path, *, sent_s: float = 5) -> Story:
-    """Broker 3 is cut off and deposed, and acks only once broker 2 has led and lost its log. Broker 2 leads again."""
-    story = Story(record)
-    for broker in (1, 2, 3):
-        story.broker(0, broker)
-    story.state(1, leader=3)
-    story.step(9, "partition", 3, 100, cuts=["3>100", "100>3"])
-    story.state(10, leader=2, isr=[2])
-    story.power_loss(12, 2)
-    story.state(13, leader=-1)
-    story.broker(20, 2)
-    story.state(21, leader=2)
-    story.lose(0, 999, acked_s=14, sent_s=sent_s)
-    return story
-
-
-def test_what_a_deposed_leader_acks_late_was_lost_by_the_disk_that_had_it_when_it_was_sent(tmp_path: Path) -> None:
-    assert cause_and_leader(deposed_leader_that_acks_late(tmp_path).judge()) == ("last-replica-standing", 2, 3)
-
-
-def test_a_disk_that_lost_its_log_before_the_record_was_sent_explains_nothing(tmp_path: Path) -> None:
-    assert only_loss(deposed_leader_that_acks_late(tmp_path, sent_s=12.5).judge()).cause == "unexplained"
-
-
-@pytest.mark.parametrize("end", [500, 0])
-def test_a_disk_explains_only_the_offsets_that_it_had(tmp_path: Path, end: int) -> None:
-    story = deposed_leader_that_acks_late(tmp_path)
-    assert story.steps is not None
-    story.steps[-1].proof["logs"]["t-0"]["leo_before"] = end
-    causes = {offset: loss.cause for loss in story.judge().losses for offset in (loss.first_offset, loss.last_offset)}
-    assert causes == ({0: "last-replica-standing", 499: "last-replica-standing"} if end else {0: "unexplained"}) | {
-        end: "unexplained",
-        999: "unexplained",
-    }

@@ -16,42 +16,6 @@ def set_parameters(story: Story, **parameters: Any) -> None:
     story.steps[-1] = msgspec.structs.replace(story.steps[-1], parameters=parameters)
 
 
-# The last known leader
-
-
-def elected_last_known_leader(record: Path, *, unclean: bool, by_return_of: int) -> Story:
-    """ISR empty, ELR [3], last known leader 1, which lost its log and is elected as `by_return_of` returns."""
-    story = four_brokers(record, kafka="4.3.1", features=ELR_ON, unclean=unclean)
-    story.state(1)
-    story.state(9, isr=[1], elr=[3])
-    story.step(10, "wipe-disk", 1, 2)
-    story.state(13, leader=-1, isr=[], elr=[1, 3], last_known_elr=[1])
-    story.broker(14, 1)
-    story.state(14, elr=[3])
-    if by_return_of == 1:
-        story.broker(15, 1, "unfenced")
-        story.tables["brokers"][-1]["metadata_offset"] = story._offset + 9
-    offset = story.state(15, leader=1, isr=[1], elr=[], last_known_elr=[], leader_recovery_state=1)
-    if by_return_of == 3:
-        story.broker(15, 3)
-        story.tables["brokers"][-1]["metadata_offset"] = offset + 1
-    story.lose(50, 99, acked_s=7)
-    return story
-
-
-def test_the_last_known_leader_leads_as_the_last_member_of_the_elr_registers(tmp_path: Path) -> None:
-    story = elected_last_known_leader(tmp_path, unclean=False, by_return_of=3)
-    assert only_loss(story.judge()).cause == "last-known-leader"
-
-
-@pytest.mark.parametrize(("unclean", "cause"), [(True, "unclean-election"), (False, "unexplained")])
-def test_past_a_fenced_member_of_the_elr_its_election_is_unclean(tmp_path: Path, unclean: bool, cause: str) -> None:
-    assert only_loss(elected_last_known_leader(tmp_path, unclean=unclean, by_return_of=1).judge()).cause == cause
-
-
-# Reassignments
-
-
 @pytest.mark.parametrize(("unclean", "cause"), [(True, "unclean-election"), (False, "unexplained")])
 def test_a_cancelled_reassignment_whose_new_replicas_are_the_isr_elects_uncleanly(
     tmp_path: Path, unclean: bool, cause: str
@@ -87,37 +51,6 @@ def test_a_broker_may_join_the_isr_with_the_record_that_completes_a_reassignment
     assert only_loss(story.judge()).cause == cause
 
 
-# Requests
-
-
-@pytest.mark.parametrize(
-    ("answer", "asked_s", "cause"),
-    [
-        ("NONE", 3, "unexplained"),
-        ("ELECTION_NOT_NEEDED", 3, "unexplained"),
-        ("ELECTION_NOT_NEEDED", 62.95, "unclean-election"),
-        ("NONE", 62.95, "unclean-election"),
-        ("REQUEST_TIMED_OUT", 3, "unclean-election"),
-        (None, 3, "unclean-election"),
-    ],
-)
-def test_a_request_whose_answer_had_come_makes_no_later_election(
-    tmp_path: Path, answer: str | None, asked_s: float, cause: str
-) -> None:
-    story = four_brokers(tmp_path, unclean=False)
-    story.state(1)
-    story.step(asked_s, "elect", proven=answer is not None, **({"answer": answer} if answer else {}))
-    set_parameters(story, partition="t-0", type="unclean")
-    story.state(43, isr=[1])
-    story.state(59, leader=-1)
-    story.state(63, leader=2, isr=[2], leader_recovery_state=1)
-    story.lose(0, 99, acked_s=45)
-    assert only_loss(story.judge()).cause == cause
-
-
-# Leaders that were dead, or that were not
-
-
 @pytest.mark.parametrize("has_log", [True, False])
 def test_a_broker_that_runs_on_without_one_of_its_disks_may_lead(tmp_path: Path, has_log: bool) -> None:
     story = four_brokers(tmp_path, unclean=True)
@@ -133,51 +66,6 @@ def test_a_broker_that_runs_on_without_one_of_its_disks_may_lead(tmp_path: Path,
     if has_log:
         story.log(3, (0, 0, 49), (1, 50, 120), (2, 121, 130))
     assert cause_and_leader(story.judge()) == ("unclean-election", 2, 1)
-
-
-def test_a_broker_whose_directory_was_wiped_was_down_for_that(tmp_path: Path) -> None:
-    """Its session outlives it, so that it is elected uncleanly. Then broker 1 is, which has lost its log by then."""
-    story = four_brokers(tmp_path, unclean=True)
-    story.state(1, isr=[1])
-    story.step(10, "wipe-disk", 2, holds=["u-0"])
-    story.power_loss(11, 1)
-    story.state(12, leader=2, isr=[2], leader_recovery_state=1)
-    story.state(14, leader=-1)
-    story.broker(20, 1)
-    story.state(21, leader=1, isr=[1])
-    story.broker(22, 2)
-    story.lose(0, 99, acked_s=6)
-    assert cause_and_leader(story.judge()) == ("unclean-election", 1, 3)
-
-
-def test_a_leader_whose_epoch_has_records_was_not_dead(tmp_path: Path) -> None:
-    story = four_brokers(tmp_path, unclean=True)
-    story.state(1)
-    story.state(8, isr=[1])
-    story.power_loss(10, 2, end=40)
-    story.state(19, leader=2, isr=[2], leader_recovery_state=1)
-    story.state(30, leader=3, isr=[2, 3], leader_recovery_state=0)
-    story.lose(50, 99, acked_s=9)
-    story.log(3, (0, 0, 49), (1, 50, 120), (2, 121, 130))
-    assert cause_and_leader(story.judge()) == ("unclean-election", 2, 1)
-
-
-@pytest.mark.parametrize("at_s", [17.8, 17.95], ids=["after the power loss", "while the power goes"])
-def test_a_broker_that_is_elected_while_its_power_goes_is_the_last_one_when_it_leads_again(
-    tmp_path: Path, at_s: float
-) -> None:
-    story = four_brokers(tmp_path, unclean=False)
-    story.state(1, isr=[1, 2])
-    story.power_loss(at_s, 2)
-    story.state(18, leader=2, isr=[2])
-    story.state(27, leader=-1)
-    story.broker(30, 2)
-    story.state(31, leader=2)
-    story.lose(0, 99, acked_s=6)
-    assert cause_and_leader(story.judge()) == ("last-replica-standing", 2, 3)
-
-
-# What was in force
 
 
 @pytest.mark.parametrize(("on_s", "cause"), [(26, "last-replica-standing"), (22, "unexplained")])

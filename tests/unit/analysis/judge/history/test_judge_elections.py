@@ -12,90 +12,6 @@ from ebbtide.logs.scan import Damage
 from ebbtide.record.folder import RecordFolder
 
 
-def test_acks_1_that_a_deposed_leader_acked_late_is_blamed_on_the_election_before_the_ack(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    story.state(1)
-    story.state(10, leader=2, isr=[2, 3])
-    story.state(30, leader=3)
-    story.log(3, (0, 0, 99), (1, 100, 200))
-    story.lose(150, 160, sent_s=9.9, acked_s=12, acks=1, committed=False)
-    assert cause_and_leader(story.judge()) == ("uncommitted-at-failover", 2, 1)
-
-
-@pytest.mark.parametrize("noted_s", [12.1, 14])
-def test_an_acknowledgement_may_be_older_than_the_time_at_which_its_client_noted_it(
-    tmp_path: Path, noted_s: float
-) -> None:
-    story = Story(tmp_path)
-    for broker in (1, 2, 3):
-        story.broker(0, broker)
-    story.config(0, "topic:t", "unclean.leader.election.enable", "true")
-    story.state(1)
-    story.state(9, isr=[1])
-    story.state(12, leader=3, isr=[3], leader_recovery_state=1)
-    story.state(20, isr=[1, 2, 3], leader_recovery_state=0)
-    story.state(30, leader=1)
-    story.lose(0, 99, acked_s=noted_s)
-    assert cause_and_leader(story.judge()) == ("unclean-election", 3, 1)
-
-
-def test_the_guilty_election_is_the_first_whose_leader_lacked_the_record(tmp_path: Path) -> None:
-    story = last_replica_standing(tmp_path)
-    story.state(40, leader=2)
-    story.log(2, (3, 0, 10))
-    assert cause_and_leader(story.judge()) == ("last-replica-standing", 1, 2)
-
-
-def test_an_election_before_one_whose_leader_held_the_record_is_not_guilty(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    story.state(1)
-    story.state(5, leader=3, isr=[3], replicas=[1, 2, 3, 4], leader_recovery_state=1)
-    story.tables["partitions"][0]["isr"] = [1, 2]
-    story.state(6, leader=2, leader_recovery_state=0, isr=[1, 2])
-    story.state(11, leader=1, isr=[1])
-    story.power_loss(12, 1, end=10)
-    story.state(15, leader=-1)
-    story.state(21, leader=1)
-    story.log(1, (0, 0, 9), (5, 10, 12))
-    story.log(4, (0, 0, 29), (2, 30, 40))
-    story.lose(10, 20, acked_s=2, epoch=0)
-    assert cause_and_leader(story.judge()) == ("last-replica-standing", 1, 5)
-
-
-def test_a_clean_election_without_a_trace_is_passed_over_for_one_that_explains_the_loss(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    story.state(1)
-    story.state(6, leader=2)
-    story.state(11, leader=1, isr=[1])
-    story.power_loss(12, 1, end=None)
-    story.state(15, leader=-1)
-    story.broker(20, 1)
-    story.state(21, leader=1)
-    story.lose(10, 20, acked_s=2)
-    assert cause_and_leader(story.judge()) == ("last-replica-standing", 1, 4)
-
-
-def test_a_log_that_begins_in_the_middle_of_an_epoch_does_not_tell_where_it_began(tmp_path: Path) -> None:
-    story = last_replica_standing(tmp_path)
-    assert story.steps is not None
-    story.steps[1:] = []
-    story.power_loss(12, 1, end=None)
-    story.log(1, (2, 1500, 1510))
-    assert cause_and_leader(story.judge()) == ("last-replica-standing", 1, 2)
-
-
-def test_a_high_watermark_served_below_the_record_tells_that_the_leader_lacked_it(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    story.state(1)
-    story.state(10, leader=-1, isr=[1])
-    story.state(12, leader=1)
-    story.hw(13, 1, 2, 40)
-    story.hw(14, 1, 2, 40)
-    story.state(20, leader=2, isr=[1, 2])
-    story.lose(50, 70, acked_s=8, acks=1, committed=False)
-    assert cause_and_leader(story.judge()) == ("uncommitted-at-failover", 1, 2)
-
-
 def late_answer(record: Path, *answers: int) -> Story:
     """The leader is killed; the next one has all its records, writes none, and serves these HWs."""
     story = Story(record)
@@ -141,26 +57,6 @@ def test_answers_that_were_under_way_at_the_same_time_are_as_good_as_one(tmp_pat
     assert story.judge().outcome != "contradicted"
 
 
-def test_one_answer_with_a_lower_hw_does_not_draw_the_guilt_from_the_election_that_lost_the_record(
-    tmp_path: Path,
-) -> None:
-    story = late_answer(tmp_path, 1165, 1166)
-    story.state(20, isr=[2])
-    story.step(22, "power-loss", 2, lost_bytes=4096, logs={"t-0": {"leo_before": 1166, "leo_after": 900}})
-    story.state(25, leader=-1)
-    story.broker(30, 2)
-    story.state(31, leader=2)
-    story.lose(900, 1165, acked_s=7)
-    assert cause_and_leader(story.judge()) == ("last-replica-standing", 2, 3)
-
-
-def test_records_rewritten_after_the_loss_do_not_hide_the_guilty_election(tmp_path: Path) -> None:
-    story = last_replica_standing(tmp_path)
-    story.state(40, leader=2)
-    story.log(2, (2, 0, 2000), (3, 2001, 2010))
-    assert cause_and_leader(story.judge()) == ("last-replica-standing", 1, 2)
-
-
 def test_one_range_lost_in_two_elections_is_split_between_them(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)
@@ -184,24 +80,6 @@ def test_a_high_watermark_that_went_back_has_the_cause_of_its_election(tmp_path:
     assert (verdict.outcome, regression.cause) == ("as-predicted", "last-replica-standing")
     assert regression.election is not None
     assert regression.election.leader_epoch == 2
-
-
-def test_a_high_watermark_from_a_leader_that_did_not_know_its_successor_has_the_cause_too(
-    tmp_path: Path,
-) -> None:
-    story = Story(tmp_path)
-    for broker in (1, 2, 3):
-        story.broker(0, broker)
-    story.state(1)
-    story.state(10, isr=[1, 2])
-    story.state(11, leader=2, isr=[2])
-    story.power_loss(12, 2)
-    story.state(15, leader=-1)
-    story.broker(20, 2)
-    story.state(21, leader=2)
-    story.regress(1000, 0, epochs=(0, 3), at_s=(22, 23))
-    (regression,) = story.judge().regressions
-    assert regression.cause == "last-replica-standing", regression
 
 
 def test_a_high_watermark_that_lags_under_a_leader_that_held_the_record_is_blamed_on_no_election(
