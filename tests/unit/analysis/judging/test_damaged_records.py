@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -100,16 +100,15 @@ def damaged_copies(record: Path) -> Iterator[DamagedCopy]:
         yield DamagedCopy(record, damage, has_sums=False)
 
 
-@pytest.fixture(scope="module")
-def flaws(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[bool, list[str]]:
+def flaws(whole: Iterable[Path], folder: Path, spark: SparkSession) -> dict[bool, list[str]]:
     """What is wrong with the verdicts on damaged copies, with checksums (True) and without.
 
     All are judged in the same Spark jobs, and each is compared with the verdict on its record. Of a whole record that
-    is the same with checksums and without: either way it has no gap.
+    is the same with checksums and without: either way it has no gap. What is planted is found: else a verdict could
+    get no better.
     """
-    folder = tmp_path_factory.mktemp("damaged")
     each: list[DamagedCopy] = []
-    for record in records(folder / "whole"):
+    for record in whole:
         assert as_record(record).gaps == ()
         write_current_sums(record)
         assert as_record(record).gaps == ()
@@ -122,30 +121,17 @@ def flaws(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
         for one, (copy, after) in zip(part, judge_many(copies, spark), strict=True):
             if one.damage is _NOTHING:
                 assert isinstance(after, Verdict), after
+                assert after.outcome == "contradicted" or one.record.name in NAMES, (one.record.name, after.why)
                 before[one.record] = after
             elif (wrong := flaw(before[one.record], after)) is not None:
                 found[one.has_sums].append(f"{one.record.name}: {one.damage.name}: {wrong}")
             shutil.rmtree(copy)
-    assert len(before) == len(NAMES) + len(_PLANTED)
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("whole", [planted_records, pytest.param(records, marks=pytest.mark.slow)])
 @pytest.mark.spark
-def test_no_damage_and_nothing_missing_makes_a_verdict_better(flaws: dict[bool, list[str]]) -> None:
-    assert flaws[True] == []
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_nothing_missing_makes_the_verdict_better_on_a_record_without_checksums(flaws: dict[bool, list[str]]) -> None:
-    assert flaws[False] == []
-
-
-@pytest.mark.spark
-def test_what_is_planted_is_found(spark: SparkSession, tmp_path: Path) -> None:
-    """Else a verdict could get no better, and the tests above would prove nothing."""
-    found = list(planted_records(tmp_path))
-    for record, (_, verdict) in zip(found, judge_many(found, spark), strict=True):
-        assert isinstance(verdict, Verdict)
-        assert verdict.outcome == "contradicted", (record.name, verdict.why)
+def test_no_damage_and_nothing_missing_makes_a_verdict_better(
+    whole: Callable[[Path], Iterator[Path]], spark: SparkSession, tmp_path: Path
+) -> None:
+    assert flaws(whole(tmp_path / "whole"), tmp_path / "damaged", spark) == {True: [], False: []}

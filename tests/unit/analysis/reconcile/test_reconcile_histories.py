@@ -7,7 +7,6 @@ is told as the fewest of its rows that still do.
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import count
@@ -20,7 +19,7 @@ from hypothesis.strategies import SearchStrategy
 from pyspark.sql import SparkSession
 from reconcile_batches import Comparison, compare, reduce_history
 from reconcile_histories import PLAIN, History, histories, planted_histories
-from reconcile_planted import NOT_SETTLED, by_topic, planted_run, run_with_commits_of_what_nobody_read
+from reconcile_planted import by_topic, run_with_commits_of_what_nobody_read
 from records import as_record
 
 from analysis.items import reconcile_all
@@ -123,36 +122,6 @@ def test_a_history_that_differs_is_reduced_to_the_rows_by_which_it_does() -> Non
     assert wrong == "differs"
     assert [row["offset"] for _, row in smallest.rows] in ([7, 31], [3, 8, 40])
     assert len(calls) < 20
-
-
-# What is planted in known numbers is found in those numbers, and nothing else.
-
-
-RUNS = 2
-
-
-@pytest.mark.parametrize(
-    "narrows",
-    [pytest.param(False, marks=pytest.mark.slow, id="all rows at once"), pytest.param(True, id="only what differs")],
-)
-def test_planted_anomalies_are_found_in_their_numbers(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
-) -> None:
-    if not narrows:
-        monkeypatch.setattr(summing, "BLOCKS_MAX", -1)
-    runs = [planted_run(random.Random(966 + number)) for number in range(RUNS)]
-    records = [
-        as_record(builder.write(tmp_path / str(number)), builder.manifest()) for number, (builder, _) in enumerate(runs)
-    ]
-    found = reconcile_all(spark, records)
-    assert [by_topic(one) for one in found] == [
-        {topic: kinds for topic, kinds in expected.items() if kinds} for _, expected in runs
-    ]
-    assert {kind for _, expected in runs for kinds in expected.values() for kind in kinds} == {
-        NOT_SETTLED,
-        *(kind.name for kind in ANOMALIES),
-    }
-    assert not any(one.unknown for one in found)
 
 
 def test_a_lost_commit_of_a_partition_that_nobody_read_is_no_item(spark: SparkSession, tmp_path: Path) -> None:
