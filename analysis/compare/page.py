@@ -25,7 +25,7 @@ from analysis.report.drawing.model import DrawnPartition
 from analysis.report.html import REPORT, fit_class, page_script, page_style
 from analysis.report.model import scenario_title
 from analysis.report.pages import page_templates, script_hash
-from analysis.report.picture.building import picture_of, read_source
+from analysis.report.picture.building import picture_of
 from analysis.report.picture.model import RunPicture, StepSpan
 from analysis.report.summary import JudgedRun, judged_run
 from analysis.sentences.words import has_sends, headline, release_text
@@ -134,7 +134,7 @@ def _picture(record: Record, run: JudgedRun) -> RunPicture:
     """Return the picture of a run to compare. Raises `UsageError`."""
     if run.verdict == unfinished_verdict(run.manifest.run_id):
         raise not_judged(record.folder)
-    picture = picture_of(read_source(record, run.verdict))
+    picture = picture_of(record, run.verdict)
     if picture is None:
         raise UsageError("there is nothing to compare: no event of the run has a time", where=str(record))
     return picture

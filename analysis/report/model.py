@@ -14,7 +14,7 @@ from analysis.record.small_files import Missing
 from analysis.record.timeline import Timeline, TopicPartition
 from analysis.report.drawing.layout import draw
 from analysis.report.drawing.model import DrawnPicture
-from analysis.report.picture.building import partitions_by_blame, picture_of, read_source
+from analysis.report.picture.building import partitions_by_blame, picture_of
 from analysis.report.stories import LossStory, stories_of
 from analysis.sentences import words
 from analysis.sentences.elections import blames_of, elections_by_offset, transition
@@ -108,7 +108,7 @@ def build(
     manifest, timeline, steps = record.manifest, record.timeline, record.steps or ()
     start_ns = manifest.start_ns if manifest.start_ns is not None else _first_ns(timeline)
     chosen = partitions_by_blame(timeline, verdict)
-    picture = picture_of(read_source(record, verdict))
+    picture = picture_of(record, verdict)
     return ReportModel(
         verdict=verdict,
         scenario=manifest.scenario or "no scenario",

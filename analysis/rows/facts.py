@@ -128,15 +128,6 @@ class CopyFacts(msgspec.Struct, frozen=True):
     rows: int
 
 
-class CompactedFacts(msgspec.Struct, frozen=True):
-    """A topic that was compacted at some time of the run.
-
-    Its records may be missing although nothing lost them.
-    """
-
-    topic: str
-
-
 class DamagedLog(msgspec.Struct, frozen=True):
     """A replica whose log is damaged below the HW that it checkpointed.
 
@@ -155,7 +146,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     `run` is its index among the runs read together. `clock_went_back`: see the module clock.
     `gaps`: the parts of the record that are not as the run left them. `damaged_logs`: the replicas
     whose log is damaged below its checkpointed HW. `unsafe_property`: see the module policies.
-    `deletions`: the records that the run's steps deleted on purpose.
+    `deletions`: the records that the run's steps deleted on purpose. `compacted`: the topics that were compacted at
+    some time of the run, whose records may be missing although nothing lost them.
     """
 
     run: int = 0
@@ -166,7 +158,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     served: Sequence[ServedFacts]
     checkpoints: Sequence[CheckpointFacts]
     epochs: Sequence[EpochFacts]
-    compacted: list[CompactedFacts] = []
+    compacted: Sequence[str] = ()
     final_consumer: int | None
     final_offsets: dict[str, FinalOffsets]
     final_transactions: FinalTransactions | None = None
@@ -336,7 +328,6 @@ def partition_rows(facts: Facts) -> list[dict[str, Any]]:
     peaks of the HW under each.
     """
     rows: dict[tuple[str, int], dict[str, Any]] = {}
-    compacted = {one.topic for one in facts.compacted}
     unread = facts.unread
 
     def of(topic: str, partition: int) -> dict[str, Any]:
@@ -344,7 +335,7 @@ def partition_rows(facts: Facts) -> list[dict[str, Any]]:
             "run": facts.run,
             "topic": topic,
             "partition": partition,
-            "compacted": topic in compacted,
+            "compacted": topic in facts.compacted,
             "elections": [],
             "served": [],
         }

@@ -12,7 +12,6 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from analysis.record.record import Record
-from analysis.rows.facts import CompactedFacts
 from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 
 _INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
@@ -44,7 +43,7 @@ def default_policy(record: Record) -> str:
     return "delete"
 
 
-def compacted_topics(topics: Collection[str], policies: Sequence[PolicyFacts], default: str) -> list[CompactedFacts]:
+def compacted_topics(topics: Collection[str], policies: Sequence[PolicyFacts], default: str) -> list[str]:
     """Return the topics that were compacted at some time of the run, sorted.
 
     `topics` are those that its clients used. A topic's own policy overrides the default, unless it
@@ -61,7 +60,7 @@ def compacted_topics(topics: Collection[str], policies: Sequence[PolicyFacts], d
     found = {topic for topic, values in own.items() if _compacts(values)}
     if _compacts(defaults):
         found |= {topic for topic in topics if None in own.get(topic, {None})}
-    return [CompactedFacts(topic) for topic in sorted(found - _INTERNAL)]
+    return sorted(found - _INTERNAL)
 
 
 def _compacts(values: Collection[str | None]) -> bool:

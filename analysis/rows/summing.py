@@ -146,7 +146,7 @@ def facts_of(
     by_default = default_policy(run)
     used = {TopicPartition.parse(name).topic for name in named}
     logged = used | {one.topic for one in checkpoints}
-    with_holes = {one.topic for one in compacted_topics(logged, policies, by_default)}
+    with_holes = compacted_topics(logged, policies, by_default)
     return Facts(
         run=number,
         rows=run.row_counts,

@@ -18,15 +18,17 @@ Kafka if no other broker ever led the partition. Else a deposed leader may have 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
+from analysis.causes.evidence import UNKNOWN
 from analysis.causes.from_record import EvidentRecord
 from analysis.judge.causes.attribution import attribute, gravest, unknown
 from analysis.judge.history.evidence import AttributedAnomaly, Attribution, LostOffset
-from analysis.judge.history.offset_marks import Mark, OffsetBounds, bounds_of, marks_of
 from analysis.reconcile.model import CommitItem, LostCommits
 from analysis.record.elections import elections_of
+from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 
 _UNSETTLED = unknown(
@@ -35,22 +37,25 @@ _UNSETTLED = unknown(
 )
 
 
+class OffsetBounds(NamedTuple):
+    """The lowest and the highest offset at which a record can lie; `highest` None: not known."""
+
+    lowest: int
+    highest: int | None
+
+
 def attributed_commits(
     evident: EvidentRecord, commits: Iterable[LostCommits]
 ) -> Iterator[AttributedAnomaly[LostCommits]]:
     """Yield the lost and fallen commits with their causes."""
-    marks: dict[int, list[Mark]] = {}
     for one in commits:
-        partition = one.log.partition
-        if partition not in marks:
-            marks[partition] = marks_of(evident.record, OFFSETS_TOPIC, partition)
         # The graver one of the first and the last item.
-        found = [attribute_commit(evident, each, marks[partition]) for each in (one.last, one.first) if one.settled]
+        found = [attribute_commit(evident, each) for each in (one.last, one.first) if one.settled]
         yield AttributedAnomaly(items=one, committed=True, attribution=gravest(found) if found else _UNSETTLED)
 
 
-def attribute_commit(evident: EvidentRecord, commit: CommitItem, marks: list[Mark]) -> Attribution:
-    """Return the election that lost a commit, and its cause; `marks` are the HWs of the commit's partition."""
+def attribute_commit(evident: EvidentRecord, commit: CommitItem) -> Attribution:
+    """Return the election that lost a commit, and its cause. Raises `UsageError` when a table is damaged."""
     name = f"{OFFSETS_TOPIC}-{commit.offsets_partition}"
     states = evident.record.timeline.states(OFFSETS_TOPIC, commit.offsets_partition)
     if not states:
@@ -60,7 +65,7 @@ def attribute_commit(evident: EvidentRecord, commit: CommitItem, marks: list[Mar
     assert acked_under is not None
     if acked_under.leader_epoch >= commit.leader_epoch:
         return _without_election(evident, commit, name)
-    bounds = _bounds(evident, commit, marks, acked_under.leader_epoch, acked_under.leader)
+    bounds = _bounds(evident, commit, acked_under)
     lost_offset = LostOffset(
         topic=OFFSETS_TOPIC,
         partition=commit.offsets_partition,
@@ -106,18 +111,24 @@ def _without_election(evident: EvidentRecord, commit: CommitItem, name: str) -> 
     return unknown(f"{why}; a deposed coordinator may have acked it late")
 
 
-def _bounds(
-    evident: EvidentRecord, commit: CommitItem, marks: list[Mark], leader_epoch: int, leader: int
-) -> OffsetBounds:
-    """Return where the commit lies; where its leader's disk lost its end, the commit was below that end."""
-    found = bounds_of(marks, leader_epoch=leader_epoch, sent_ns=commit.sent_ns, acked_ns=commit.at_ns)
+def _bounds(evident: EvidentRecord, commit: CommitItem, state: PartitionState) -> OffsetBounds:
+    """Return where the commit lies that the leader of `state` acked.
+
+    Whoever appends a record after a leader answered with its HW appends it at that offset or above. A leader that acks
+    a record to all of its ISR has raised its HW above it by then. So HWs of that leader epoch that were asked for
+    before and after bound the offset. Where the leader's disk lost its end, the commit was below that end.
+    """
+    served = evident.partition(OFFSETS_TOPIC, commit.offsets_partition).evidence.watermarks
+    own = (served.epoch == state.leader_epoch) & (served.asked_ns != UNKNOWN)
+    before = served.high_watermark[own & (served.at_ns <= commit.sent_ns)]
+    after = served.high_watermark[own & (served.asked_ns >= commit.at_ns)]
+    lowest = int(before.max(initial=0))
+    if len(after):
+        return OffsetBounds(lowest=lowest, highest=max(int(after.min()) - 1, lowest))
+    name = f"{OFFSETS_TOPIC}-{commit.offsets_partition}"
     ends = [
-        loss.starts[f"{OFFSETS_TOPIC}-{commit.offsets_partition}"] - 1
+        loss.starts[name] - 1
         for loss in evident.record.log_losses or ()
-        if loss.broker == leader
-        and loss.fired_ns >= commit.at_ns
-        and f"{OFFSETS_TOPIC}-{commit.offsets_partition}" in loss.starts
+        if loss.broker == state.leader and loss.fired_ns >= commit.at_ns and name in loss.starts
     ]
-    if found.highest is not None or not ends:
-        return found
-    return OffsetBounds(lowest=found.lowest, highest=max(found.lowest, ends[0]))
+    return OffsetBounds(lowest=lowest, highest=max(lowest, ends[0]) if ends else None)

@@ -40,7 +40,6 @@ from analysis.judge.causes.copier_history import (
 )
 from analysis.judge.causes.lost_commits import attribute_commit
 from analysis.judge.history.evidence import AttributedAnomaly, Attribution
-from analysis.judge.history.offset_marks import Mark, marks_of
 from analysis.reconcile.model import CommitItem, WrongCopies
 from ebbtide.rules.table import COPIED_TWICE
 from ebbtide.scenario.internal_topics import OFFSETS_PARTITION, OFFSETS_TOPIC
@@ -56,18 +55,16 @@ def attributed_repeats(
     repeated = [one for one in copies if one.kind == COPIED_TWICE and one.group in groups]
     if not repeated:
         return []
-    marks = marks_of(evident.record, OFFSETS_TOPIC, OFFSETS_PARTITION)
     ends = TransactionEnds(evident.record)
-    return [anomaly for one in repeated for anomaly in _Explaining(evident, one, marks, ends).attributed()]
+    return [anomaly for one in repeated for anomaly in _Explaining(evident, one, ends).attributed()]
 
 
 class _Explaining:
     """Explains the repeated inputs of one partition; keeps what it looked up of the record."""
 
-    def __init__(self, evident: EvidentRecord, repeated: WrongCopies, marks: list[Mark], ends: TransactionEnds) -> None:
+    def __init__(self, evident: EvidentRecord, repeated: WrongCopies, ends: TransactionEnds) -> None:
         self._evident = evident
         self._repeated = repeated
-        self._marks = marks
         self._ends = ends
         self._answers = ShownOffsets(evident.record, evident.record.timeline, repeated)
         self._copies = read_copies(evident.record, repeated)
@@ -157,7 +154,7 @@ class _Explaining:
             offsets_partition=OFFSETS_PARTITION,
             asked_ns=lacking.asked_ns,
         )
-        found = attribute_commit(self._evident, commit, self._marks)
+        found = attribute_commit(self._evident, commit)
         return unknown(found.why) if found.cause in (None, "unexplained") else found
 
     def _why_no_excuse(

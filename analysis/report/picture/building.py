@@ -1,15 +1,11 @@
 """Builds the picture of a run from its record.
 
-    picture = picture_of(read_source(record, verdict))
-
-Only `read_source` reads files; everything else is computed from values.
+picture = picture_of(record, verdict)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import msgspec
+from collections.abc import Mapping, Sequence
 
 from analysis.record.record import Record
 from analysis.record.timeline import Timeline, TopicPartition
@@ -19,7 +15,6 @@ from analysis.report.picture.nodes import lanes_of, step_details
 from analysis.report.picture.series import ObservedSeries, counts_of, log_ends_of, read_series
 from analysis.sentences import words
 from analysis.sentences.elections import blamed_in, blames_of, elections_by_offset
-from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry, split_composed_steps
 from ebbtide.record.topic_lives import deletion_times
 from ebbtide.record.verdict import Verdict
@@ -33,52 +28,31 @@ _LEAD_NS = 300_000_000
 """How long before the first event the picture begins."""
 
 
-class PictureSource(msgspec.Struct, frozen=True, kw_only=True):
-    """What a picture is made of; `steps` as recorded, composed ones whole."""
-
-    manifest: Manifest
-    verdict: Verdict
-    timeline: Timeline
-    steps: tuple[StepEntry, ...] = ()
-    series: dict[TopicPartition, ObservedSeries] = {}
-    kafka: str = "unknown"
-
-
-def read_source(record: Record, verdict: Verdict) -> PictureSource:
-    """Read what the picture of a judged record is made of.
+def picture_of(record: Record, verdict: Verdict) -> RunPicture | None:
+    """Return the picture of a judged record; None for a record in which nothing has a time.
 
     Raises `UsageError` when a file is damaged.
     """
-    return PictureSource(
-        manifest=record.manifest,
-        verdict=verdict,
-        timeline=record.timeline,
-        steps=tuple(record.steps or ()),
-        series=read_series(record),
-        kafka=words.target(record) or "unknown",
-    )
-
-
-def picture_of(source: PictureSource) -> RunPicture | None:
-    """Return the picture; None for a record in which nothing has a time."""
-    times = _times(source)
+    manifest, timeline, steps, series = record.manifest, record.timeline, record.steps or (), read_series(record)
+    times = _times(timeline, steps, series)
     if not times:
         return None
-    zero_ns = source.manifest.start_ns if source.manifest.start_ns is not None else min(times)
-    begin_ns, end_ns = _window(source, times, zero_ns)
-    fired = split_composed_steps(step for step in source.steps if step.fired_ns is not None)
-    shown = partitions_by_blame(source.timeline, source.verdict)
+    zero_ns = manifest.start_ns if manifest.start_ns is not None else min(times)
+    window = begin_ns, end_ns = _window(record, times, zero_ns)
+    fired = split_composed_steps(step for step in steps if step.fired_ns is not None)
+    shown = partitions_by_blame(timeline, verdict)
     return RunPicture(
-        run_id=source.manifest.run_id,
-        scenario=source.manifest.scenario,
-        kafka=source.kafka,
+        run_id=manifest.run_id,
+        scenario=manifest.scenario,
+        kafka=words.target(record) or "unknown",
         zero_ns=zero_ns,
         begin_ns=begin_ns,
         end_ns=end_ns,
-        lanes=lanes_of(source.manifest.topology, source.timeline, fired, zero_ns),
-        steps=tuple(step_spans(source.steps, zero_ns)),
+        lanes=lanes_of(manifest.topology, timeline, fired, zero_ns),
+        steps=tuple(step_spans(steps, zero_ns)),
         partitions=tuple(
-            _partition(source, key, fired, zero_ns=zero_ns, window=(begin_ns, end_ns)) for key in shown[:PICTURED_MAX]
+            _partition(timeline, verdict, series.get(key, ObservedSeries()), key, fired, zero_ns=zero_ns, window=window)
+            for key in shown[:PICTURED_MAX]
         ),
         partitions_omitted=max(0, len(shown) - PICTURED_MAX),
     )
@@ -146,44 +120,44 @@ def _blamed(verdict: Verdict) -> set[TopicPartition]:
     return {(one.topic, one.partition) for one in blamed_in(verdict)}
 
 
-def _times(source: PictureSource) -> list[int]:
+def _times(
+    timeline: Timeline, steps: Sequence[StepEntry], observed: Mapping[TopicPartition, ObservedSeries]
+) -> list[int]:
     """Return when each partition began, when something happened, and the ends of the series."""
-    timeline = source.timeline
     moments = [event.at_ns for event in timeline.brokers]
     moments += [state.at_ns for states in timeline.partitions.values() for state in states]
-    for step in source.steps:
+    for step in steps:
         moments += [at for at in (step.fired_ns, step.effect_ns, step.healed_ns) if at is not None]
-    for series in source.series.values():
+    for series in observed.values():
         moments += [point.at_ns for point in series.high_watermarks]
     return moments
 
 
-def _window(source: PictureSource, times: list[int], zero_ns: int) -> tuple[int, int]:
+def _window(record: Record, times: list[int], zero_ns: int) -> tuple[int, int]:
     """Return from when to when the picture shows the run.
 
     It begins when the partitions are there: before, the cluster only starts.
     """
-    created = [states[0].at_ns for states in source.timeline.partitions.values()]
-    fired = [step.fired_ns for step in source.steps if step.fired_ns is not None]
+    created = [states[0].at_ns for states in record.timeline.partitions.values()]
+    fired = [step.fired_ns for step in record.steps or () if step.fired_ns is not None]
     begin_ns = max(min([*created, *fired], default=min(times)) - _LEAD_NS, min(zero_ns, min(times)))
-    end_ns = source.manifest.end_ns
+    end_ns = record.manifest.end_ns
     last = max(times) + _LEAD_NS
     end_ns = last if end_ns is None else max(min(end_ns, last), max(times))
     return begin_ns, max(end_ns, begin_ns + 1_000_000)
 
 
 def _partition(
-    source: PictureSource,
+    timeline: Timeline,
+    verdict: Verdict,
+    series: ObservedSeries,
     key: TopicPartition,
     fired: Sequence[StepEntry],
     *,
     zero_ns: int,
     window: tuple[int, int],
 ) -> PartitionPicture:
-    states = source.timeline.partitions[key]
-    series = source.series.get(key, ObservedSeries())
-    elected = elections_by_offset(source.timeline, key)
-    blames = blames_of(source.verdict, key)
+    states, elected, blames = timeline.partitions[key], elections_by_offset(timeline, key), blames_of(verdict, key)
     deleted_ns = deletion_times(fired).get(key[0])
     deletions = [] if deleted_ns is None else [deleted_ns]
     name = f"{key[0]}-{key[1]}"
@@ -191,7 +165,7 @@ def _partition(
         topic=key[0],
         partition=key[1],
         name=name,
-        is_blamed=key in _blamed(source.verdict),
+        is_blamed=key in _blamed(verdict),
         roles=partitions.roles_of(states, zero_ns, deletions),
         records=tuple(partitions.records_of(states, elected, blames, zero_ns)),
         elections=tuple(partitions.election_marks(elected, blames, zero_ns)),
@@ -199,5 +173,5 @@ def _partition(
         high_watermarks=series.high_watermarks,
         log_ends=log_ends_of(series.log_ends, fired, name),
         counts=counts_of(series, *window),
-        lost=tuple(partitions.lost_bands(source.verdict, states, key)),
+        lost=tuple(partitions.lost_bands(verdict, states, key)),
     )

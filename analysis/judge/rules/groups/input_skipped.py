@@ -47,7 +47,7 @@ def _why_not_judged(facts: Facts, one: CopyFacts) -> str | None:
     at = f"{one.topic}-{one.partition}"
     if at not in facts.final_offsets or at in facts.unread:
         return f"the final read does not cover {at}"
-    moved = {each.topic for each in facts.compacted} | {each.topic for each in facts.deletions}
+    moved = {*facts.compacted} | {each.topic for each in facts.deletions}
     for topic in (one.topic, one.copied_to):
         begun = [name for name, ends in facts.final_offsets.items() if _is_of(name, topic) and ends.log_start > 0]
         if topic in moved or begun:

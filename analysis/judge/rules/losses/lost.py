@@ -71,7 +71,7 @@ def why_unknown(facts: Facts) -> str | None:
     if why is not None:
         return why
     if facts.compacted:
-        return f"topic {facts.compacted[0].topic} is compacted: missing records may be compacted away"
+        return f"topic {facts.compacted[0]} is compacted: missing records may be compacted away"
     return (
         facts.without_final_read()
         or facts.without_offsets()

@@ -52,7 +52,7 @@ def why_unknown(facts: Facts) -> str | None:
     if facts.final_consumer is None:
         return "there was no final read: only what a later poll shows replaced is known"
     if facts.compacted:
-        return f"topic {facts.compacted[0].topic} is compacted: missing records may be compacted away"
+        return f"topic {facts.compacted[0]} is compacted: missing records may be compacted away"
     if not facts.complete:
         return "the run is not complete: what the final read did not reach is not known"
     return facts.without_final_read()

@@ -15,7 +15,6 @@ from analysis.judge.rules.registry import ANOMALIES
 from analysis.rows.deletions import Deletion
 from analysis.rows.facts import (
     CheckpointFacts,
-    CompactedFacts,
     CopyFacts,
     Facts,
     Peak,
@@ -97,7 +96,7 @@ def test_a_whole_record_leaves_nothing_unknown() -> None:
             facts(complete=False, copies=[CopyFacts("t", 0, "copiers", "t", 1)]),
             {"lost", "vanished", "unseen", "poll-skip", "copied-twice", "input-skipped"},
         ),
-        (facts(compacted=[CompactedFacts("t")]), {"lost", "vanished"}),
+        (facts(compacted=["t"]), {"lost", "vanished"}),
         (
             facts(polls=[PollFacts("t", 0, final, 2, 0, 0, False) for final in (True, False)]),
             {"poll-skip", "poll-back"},

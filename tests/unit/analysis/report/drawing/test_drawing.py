@@ -14,7 +14,7 @@ from analysis.report.drawing.layout import LEGEND, draw
 from analysis.report.drawing.model import DrawnPartition
 from analysis.report.drawing.packing import rows_for
 from analysis.report.drawing.scale import TimeScale, round_numbers
-from analysis.report.picture.building import picture_of, read_source
+from analysis.report.picture.building import picture_of
 from analysis.report.picture.model import NodeState, RoleState
 from ebbtide.record.verdict import Verdict
 
@@ -22,7 +22,7 @@ from ebbtide.record.verdict import Verdict
 def drawn(story: Story, verdict: Verdict | None = None) -> DrawnPartition:
     verdict = verdict if verdict is not None else story.judge()
     story.write()
-    picture = picture_of(read_source(as_record(story.record, story.manifest), verdict))
+    picture = picture_of(as_record(story.record, story.manifest), verdict)
     assert picture is not None
     return draw(picture).partitions[0]
 

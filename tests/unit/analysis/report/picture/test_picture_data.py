@@ -11,7 +11,7 @@ from judge_records import ELR_ON, Story, last_replica_standing, ns
 from records import RecordBuilder, as_record
 
 from analysis.record.timeline import load_timeline
-from analysis.report.picture.building import picture_of, read_source
+from analysis.report.picture.building import picture_of
 from analysis.report.picture.model import BIN_NS, NodeLane, PartitionPicture, RunPicture, StateSpan
 from analysis.report.picture.series import counts_of, log_ends_of, read_series
 from analysis.sentences.elections import Blame
@@ -26,7 +26,7 @@ NOT_JUDGED = Verdict(run_id="run-1", outcome="inconclusive")
 def drawn(story: Story, verdict: Verdict | None = None) -> RunPicture:
     verdict = verdict if verdict is not None else story.judge()
     story.write()
-    picture = picture_of(read_source(as_record(story.record, story.manifest), verdict))
+    picture = picture_of(as_record(story.record, story.manifest), verdict)
     assert picture is not None
     return picture
 
@@ -48,7 +48,7 @@ def recorded() -> tuple[RunPicture, PartitionPicture, Path]:
     record = DATA / "runs" / "last-replica-standing-3.9.1"
     verdict = read_verdict(RecordFolder(record))
     assert verdict is not None
-    picture = picture_of(read_source(as_record(record, read_manifest(RecordFolder(record))), verdict))
+    picture = picture_of(as_record(record, read_manifest(RecordFolder(record))), verdict)
     assert picture is not None
     return picture, picture.partitions[0], record
 
@@ -262,7 +262,7 @@ def test_a_recorded_run_is_pictured_as_its_tables_say(
 def test_a_record_in_which_nothing_has_a_time_has_no_picture(tmp_path: Path) -> None:
     story = Story(tmp_path, features=ELR_ON)
     story.write()
-    assert picture_of(read_source(as_record(story.record, story.manifest), NOT_JUDGED)) is None
+    assert picture_of(as_record(story.record, story.manifest), NOT_JUDGED) is None
 
 
 def test_partitions_with_a_loss_come_first_and_at_most_six_are_pictured(tmp_path: Path) -> None:
