@@ -30,7 +30,7 @@ from analysis.judge.rules.findings import unknown_finding
 from analysis.record.clock_steps import CLOCKS_AGREE_NS, ClockDoubt
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS, Timeline
-from analysis.record.whole import OF_LOSSES, Gap
+from analysis.record.whole import OF_LOSSES
 from ebbtide.record.manifest import Manifest, WatchFacts
 from ebbtide.releases.known_releases import minor_release_of
 
@@ -39,11 +39,11 @@ UNRECORDED = "what happened to disks, processes and the network of this cluster 
 _MIXED = "brokers of several releases ran in this cluster, and no table says which rules decided"
 
 
-def without_doubtful_causes(blamed: Sequence[A], record: Record, gaps: Sequence[Gap]) -> list[A]:
+def without_doubtful_causes(blamed: Sequence[A], record: Record) -> list[A]:
     """Return the anomalies; a cause that the record cannot show is not known."""
-    gap = next((one for one in gaps if one.part in OF_LOSSES), None)
-    if gap is not None:
-        unknown = Attribution(cause=None, election=None, why=f"the record is not whole: {gap.why}")
+    not_whole = record.why_not_whole(OF_LOSSES)
+    if not_whole is not None:
+        unknown = Attribution(cause=None, election=None, why=not_whole)
         return [msgspec.structs.replace(one, attribution=unknown) for one in blamed]
     found = []
     for one in blamed:

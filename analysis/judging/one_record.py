@@ -23,7 +23,7 @@ from analysis.judge.causes.blame import (
 )
 from analysis.judge.coverage.registry import coverage
 from analysis.judge.doubts import without_doubtful_causes, without_doubtful_findings
-from analysis.judge.history.evidence import AnyAnomaly
+from analysis.judge.history.evidence import AnyAnomaly, AttributedAnomaly, blamed_of
 from analysis.judge.outcome.deciding import decide
 from analysis.judge.outcome.prediction import (
     ObservedRun,
@@ -154,8 +154,8 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
     unavailable = time_without_service(record)
     properties = {one.found.name: one.found.status for one in checked}
     seen = _observed_run(judged, facts, unavailable, properties)
-    comparison = compare(scenario, manifest, seen) if scenario is not None else None
-    unproven = ["the record is not whole"] if any(one.part in OF_PREDICTIONS for one in record.gaps) else []
+    comparison = compare(record.prediction, manifest, seen) if scenario is not None else None
+    unproven = ["the record is not whole"] if record.why_not_whole(OF_PREDICTIONS) is not None else []
     unproven += ["something outside of the run interfered"] if manifest.disturbed else []
     unproven += [unsure] if (unsure := record.clock_doubt.why_unsure(None)) is not None else []
     if comparison is not None and unproven:
@@ -170,8 +170,9 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
         no_final_read=manifest.why_no_final_read,
         sent_nothing=sent_nothing,
     )
-    counts = reconciliation.counts
-    losses, results = losses_of(judged.blamed), [one.found for one in checked]
+    blamed, counts, results = judged.blamed, reconciliation.counts, [one.found for one in checked]
+    losses, regressions, commits = losses_of(blamed), regressions_of(blamed), commit_losses_of(blamed)
+    told = listed(blamed)
     prediction = comparison.prediction if comparison is not None else None
     return Verdict(
         run_id=manifest.run_id,
@@ -184,15 +185,15 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
                 comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
             ),
             *([] if sent_nothing else [observed_sentence(seen, acks_0_summary(facts))]),
-            *reasons_of(judged.blamed),
+            *reasons_of(blamed),
         ],
         counts=counts,
         write_back=manifest.write_back,
         anomalies=list(reconciliation.anomalies),
         losses=losses,
-        regressions=regressions_of(judged.blamed),
-        commits=commit_losses_of(judged.blamed),
-        blamed=listed(judged.blamed),
+        regressions=regressions,
+        commits=commits,
+        blamed=told,
         unavailable=unavailable,
         properties=results,
         coverage=facts,
@@ -204,7 +205,7 @@ def judged_record(record: Record, found: Reconciliation) -> Judged:
     """Return what the clauses look at: each anomaly that may have a cause has one."""
     # A damaged table is an error of the record, and no clause may take it for one of its own.
     _ = record.timeline, record.clock_doubt
-    return Judged(record, found, without_doubtful_causes(attributed(record, found), record, record.gaps))
+    return Judged(record, found, without_doubtful_causes(attributed(record, found), record))
 
 
 def _facts(judged: Judged, checked: Sequence[CheckedClause], kinds: Mapping[str, int]) -> dict[str, int]:
@@ -238,7 +239,8 @@ def _observed_run(
     properties: Mapping[str, PropertyStatus],
 ) -> ObservedRun:
     """Return what the run showed, to compare it with its prediction."""
-    losses = judged.blamed_of(LostRange)
+    losses = blamed_of(judged.blamed, LostRange)
+    vanished, commits = blamed_of(judged.blamed, VanishedRange), blamed_of(judged.blamed, LostCommits)
     lost_on: Counter[str] = Counter()
     for one in losses:
         lost_on[one.items.topic] += one.items.count if one.committed else 0
@@ -249,16 +251,16 @@ def _observed_run(
         committed_lost=sum(one.items.count for one in losses if one.committed),
         uncommitted_lost=sum(one.items.count for one in losses if not one.committed),
         causes=_count_by_cause(losses),
-        vanished=_count_by_cause(one for one in judged.blamed_of(VanishedRange) if one.items.kind == VANISHED),
-        commits=_count_by_cause(one for one in judged.blamed_of(LostCommits) if one.items.kind == COMMIT_LOST),
+        vanished=_count_by_cause(one for one in vanished if one.items.kind == VANISHED),
+        commits=_count_by_cause(one for one in commits if one.items.kind == COMMIT_LOST),
         lost_on=lost_on,
-        kinds=counts_by_kind(judged.found.anomalies),
+        lost_by_acks=_lost_by_acks(judged, losses, facts),
         unknown_kinds=_unknown_of_what_was_asked(judged),
+        kinds=counts_by_kind(judged.found.anomalies),
         elected_from_elr=from_elr if from_elr or (known and not timeline.torn) else None,
         facts=facts if known else {},
         unavailable=unavailable,
         acked=count_acked_by_brokers(counts, facts) if counts.sends or judged.record.has("sends") else None,
-        lost_by_acks=_lost_by_acks(judged, facts),
         acked_commits=judged.found.acked_commits,
         properties=properties,
     )
@@ -273,7 +275,9 @@ def _count_by_cause(blamed: Iterable[AnyAnomaly]) -> Counter[str]:
     return counts
 
 
-def _lost_by_acks(judged: Judged, facts: Mapping[str, int]) -> dict[str, int]:
+def _lost_by_acks(
+    judged: Judged, losses: Sequence[AttributedAnomaly[LostRange]], facts: Mapping[str, int]
+) -> dict[str, int]:
     """Return how many records of each acks were lost; an acks is left out where that is not known.
 
     A record with acks=0 has no offset, so no election can be found for it. It is lost if the final
@@ -283,5 +287,5 @@ def _lost_by_acks(judged: Judged, facts: Mapping[str, int]) -> dict[str, int]:
     if LOST not in judged.unknown:
         for acks, word in ACKS_SPELLED.items():
             if acks != 0:
-                known[word] = sum(one.items.count for one in judged.blamed_of(LostRange) if one.items.acks == acks)
+                known[word] = sum(one.items.count for one in losses if one.items.acks == acks)
     return known | ({"0": facts["acks-0-gone"]} if "acks-0-gone" in facts else {})

@@ -22,11 +22,7 @@ def ended_before_sending(record: RecordFiles, counts: Counts) -> bool:
         return False
     if has_journals(record.folder):
         return False
-    tables = [file for table in _TABLES for file in record.files(table)]
-    return not any(file.footer.num_rows for file in tables) and not _lost_tables(record)
-
-
-def _lost_tables(record: RecordFiles) -> list[str]:
-    """Return the files of the tables that the run left, by SHA256SUMS, and that are missing."""
     left = (name for name in record.sums or {} if Path(name).parts[0].partition(".")[0] in _TABLES)
-    return record.folder.missing(left)
+    if record.folder.missing(left):
+        return False
+    return not any(file.footer.num_rows for table in _TABLES for file in record.files(table))

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +74,10 @@ class Record(RecordFiles):
     def gaps(self) -> tuple[Gap, ...]:
         """What the record once had and now lacks."""
         return gaps_of(self)
+
+    def why_not_whole(self, parts: Collection[str]) -> str | None:
+        """Return why these parts are not as the run left them; None: they are."""
+        return next((f"the record is not whole: {one.why}" for one in self.gaps if one.part in parts), None)
 
     @cached_property
     def timeline(self) -> Timeline:

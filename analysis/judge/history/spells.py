@@ -103,18 +103,8 @@ def leaderless_spells(timeline: Timeline, topic: str, partition: int) -> list[Sp
             found.append(Spell(from_ns=began.at_ns, to_ns=state.at_ns))
             began = None
     if began is not None:
-        found.append(Spell(from_ns=began.at_ns, to_ns=max(_last_ns(timeline), began.at_ns), is_open=True))
+        found.append(Spell(from_ns=began.at_ns, to_ns=max(timeline.newest_ns, began.at_ns), is_open=True))
     return found
-
-
-def _last_ns(timeline: Timeline) -> int:
-    """Return the newest time in the timeline."""
-    tables: Sequence[Sequence[PartitionState] | Sequence[object]] = (
-        *timeline.partitions.values(),
-        timeline.brokers,
-        timeline.configs,
-    )
-    return max((getattr(rows[-1], "at_ns", 0) for rows in tables if rows), default=0)
 
 
 def ack_spells(record: Record) -> Mapping[TopicPartition, list[Spell] | str]:

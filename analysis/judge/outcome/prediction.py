@@ -13,14 +13,13 @@ from ebbtide.record.predictions import (
     EXPECTED_BY,
     OWN_PREDICTION,
     findings_ruled_out,
-    fitting_prediction,
     in_words,
     is_ruled_out,
 )
 from ebbtide.record.verdict import Outcome, PropertyStatus, Unavailability
 from ebbtide.rules.table import ANOMALIES
 from ebbtide.scenario.facts import missing_needs
-from ebbtide.scenario.model import LossExpectation, Prediction, Scenario
+from ebbtide.scenario.model import LossExpectation, Prediction
 from ebbtide.shown_text import plural
 
 
@@ -68,9 +67,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[str, ...] = ()
 
 
-def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Comparison:
-    """Compare what was seen with the prediction that fits the run."""
-    prediction = fitting_prediction(scenario, manifest)
+def compare(prediction: Prediction | None, manifest: Manifest, seen: ObservedRun) -> Comparison:
+    """Compare what was seen with the prediction that fits the run; None: its scenario has none."""
     if prediction is None:
         features = ", ".join(f"{name}={level}" for name, level in sorted(manifest.features.items())) or "unknown"
         why = f"the scenario predicts nothing for Kafka {manifest.shown_kafka} with the feature levels {features}"

@@ -9,7 +9,6 @@ from analysis.judge.history.service_cells import CELL_NS
 from analysis.judge.history.spells import Spell, ack_spells, leaderless_spells, unserved_spells
 from analysis.record.record import Record
 from analysis.record.timeline import TopicPartition
-from analysis.record.whole import Gap
 from ebbtide.record.manifest import ACKS, Manifest
 from ebbtide.record.outages import NOBODY_ASKED, NOBODY_WAITED
 from ebbtide.record.steps import StepEntry
@@ -23,11 +22,11 @@ _OF_SERVICES = frozenset({"sends", "polls", "watermarks", "manifest", "steps"})
 
 def time_without_service(record: Record) -> list[Unavailability]:
     """Return the time without service of every partition of the run's topics."""
-    manifest, steps, gaps = record.manifest, record.split_steps, record.gaps
-    no_leaders = _gap_sentence(gaps, _OF_LEADERS)
-    no_acks = _gap_sentence(gaps, _OF_ACKS) or _why_sends_unknown(record, manifest)
+    manifest, steps = record.manifest, record.split_steps
+    no_leaders = record.why_not_whole(_OF_LEADERS)
+    no_acks = record.why_not_whole(_OF_ACKS) or _why_sends_unknown(record, manifest)
+    no_services = record.why_not_whole(_OF_SERVICES) or _why_services_unknown(record, manifest)
     spells = ack_spells(record) if no_acks is None else {}
-    no_services = _gap_sentence(gaps, _OF_SERVICES) or _why_services_unknown(record, manifest)
     unserved = unserved_spells(record) if no_services is None else {}
     found = []
     for topic, partition in _partitions(record, manifest, [*spells, *unserved]):
@@ -74,10 +73,6 @@ def _outage(spells: Sequence[Spell], least_ns: int) -> Outage:
 
 def _seconds(length_ns: int) -> float:
     return round(length_ns / 1e9, 3)
-
-
-def _gap_sentence(gaps: Sequence[Gap], parts: frozenset[str]) -> str | None:
-    return next((f"the record is not whole: {one.why}" for one in gaps if one.part in parts), None)
 
 
 def _why_sends_unknown(record: Record, manifest: Manifest) -> str | None:

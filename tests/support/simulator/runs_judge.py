@@ -45,6 +45,7 @@ def _answers(history: TrueHistory, folder: Path) -> Answers:
         groups[lost.partition, lost.acks, is_shown_committed(history, lost), _era(history, lost)].append(lost)
     _write_anomalies(folder, groups)
     record = Record(RecordFolder(folder), read_manifest(RecordFolder(folder)))
+    record.gaps = ()  # what it lacks is part of the question
     found: dict[Key, Judged] = {}
     for (partition, acks, committed, era), group in groups.items():
         group.sort(key=lambda one: one.offset)
@@ -63,7 +64,7 @@ def _answers(history: TrueHistory, folder: Path) -> Answers:
             last_sent_ns=max(one.sent_ns for one in group),
         )
         blamed = attributed_losses(EvidentRecord(record), [lost_range])
-        for part in without_doubtful_causes(blamed, record, ()):
+        for part in without_doubtful_causes(blamed, record):
             election = part.attribution.election
             named = None if election is None else election.after.metadata_offset
             for one in group:

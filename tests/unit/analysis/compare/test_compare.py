@@ -17,7 +17,7 @@ from analysis.compare.page import compare_runs, render_comparison
 from analysis.report.drawing.layout import LEGEND, draw
 from analysis.report.drawing.model import DrawnPartition
 from analysis.report.drawing.scale import WIDE
-from analysis.report.picture.building import picture_of, read_source
+from analysis.report.picture.building import picture_of
 from analysis.report.picture.model import RunPicture
 from analysis.report.summary import JudgedRun, judged_run
 from ebbtide.errors import UsageError
@@ -31,9 +31,7 @@ WITH_ELR = DATA / "runs" / "last-replica-standing-4.3.1"
 
 
 def read_picture(record: Path) -> RunPicture:
-    picture = picture_of(
-        read_source(as_record(record, read_manifest(RecordFolder(record))), read_judgement(RecordFolder(record)))
-    )
+    picture = picture_of(as_record(record), read_judgement(RecordFolder(record)))
     assert picture is not None
     return picture
 

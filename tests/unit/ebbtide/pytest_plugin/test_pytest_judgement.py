@@ -13,6 +13,7 @@ import pytest
 import tomli_w
 from checkout import ROOT
 from fake_runner import ENDS, LOST, write_record
+from records import as_record
 
 from analysis.judge.outcome.deciding import decide
 from analysis.judge.outcome.prediction import ObservedRun, compare
@@ -23,7 +24,6 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import AnomalyCount, Loss, PropertyResult, Regression
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import text_of
 
 
@@ -77,7 +77,7 @@ def chaos_run(
         kinds={"hw-regression": len(falls)},
         acked=acked,
     )
-    comparison = compare(load(folder / "scenario.toml"), read_manifest(RecordFolder(folder)), seen)
+    comparison = compare(as_record(folder).prediction, read_manifest(RecordFolder(folder)), seen)
     outcome, why = decide(checked=[], blamed=[], comparison=comparison, no_scenario=None, faulty=[])
     verdict = msgspec.structs.replace(run.verdict, outcome=outcome, why=why, losses=losses, regressions=falls)
     return replace(run, verdict=verdict)
