@@ -12,6 +12,7 @@ contradicted and its record is not, or if more than a tenth of the watched copie
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import tempfile
 from collections import Counter
@@ -52,7 +53,7 @@ def shifts_of(records: Sequence[Path], by_s: Sequence[int], moments_max: int | N
 def judged(shifts: Sequence[Shift], *, watched: bool) -> Iterator[tuple[Shift, Outcome | None]]:
     """Yield each copy with its outcome; None: it could not be judged."""
     shift = shift_watched if watched else shift_all
-    with JudgingSession.keep(many=True) as session:
+    with contextlib.closing(JudgingSession(many=True)) as session:
         for first in range(0, len(shifts), _TOGETHER):
             with tempfile.TemporaryDirectory() as folder:
                 made = {}

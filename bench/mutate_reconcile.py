@@ -18,6 +18,7 @@ the bench ends with an error.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import sys
 import tempfile
@@ -203,7 +204,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         mutants = dict(_without_narrowed(mutants))
     # The tests' helpers are no package: pytest finds them in this folder.
     sys.path.insert(0, "tests/support")
-    with unwind_on_signals(), tempfile.TemporaryDirectory() as folder, JudgingSession.keep(many=True) as session:
+    with (
+        unwind_on_signals(),
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.closing(JudgingSession(many=True)) as session,
+    ):
         try:
             suite = Suite(Path(folder), args.histories, narrowed=not args.whole)
             return _run(suite, session, mutants)

@@ -9,10 +9,12 @@ Prints how many runs of each arm reached each state.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -22,8 +24,9 @@ from ebbtide.record.files import append_line, read_lines
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain_values import read_part
-from harness.cli.judging import JudgeTogether, judging_together
+from harness.cli.judging import JudgingSession, judge_together
 from harness.random.guide import CORPUS, CorpusEntry, Guide, coverage_marks
+from harness.replay.replaying import JudgeAll
 from harness.runner.launch import Launch, LaunchOptions, check, prepare
 from harness.runner.run import RunRequest
 from harness.runner.side_by_side import run_side_by_side
@@ -63,7 +66,7 @@ class Arm:
 
 
 def play_round(
-    number: int, seed: int, arms: list[Arm], launch: Launch, options: LaunchOptions, store: Path, judge: JudgeTogether
+    number: int, seed: int, arms: list[Arm], launch: Launch, options: LaunchOptions, store: Path, judge: JudgeAll
 ) -> None:
     """Run, judge and record one run of each arm, both at once.
 
@@ -87,7 +90,7 @@ def play_round(
         print(f"round {number} {run.arm}: {run.outcome}, {run.scenario}{failure and f': {failure}'}", flush=True)
 
 
-def judge_or_explain(record: Path | EbbtideError, judge: JudgeTogether) -> tuple[Verdict | None, str]:
+def judge_or_explain(record: Path | EbbtideError, judge: JudgeAll) -> tuple[Verdict | None, str]:
     """Return the verdict, or None and the reason.
 
     A failure does not end the next rounds.
@@ -146,7 +149,8 @@ def compare(args: argparse.Namespace, store: Path) -> int:
     until = time.monotonic() + args.budget_s
     if done < args.rounds:
         launch = prepare(options, [args.kafka], print)
-        with judging_together() as judge:
+        with contextlib.closing(JudgingSession()) as session:
+            judge = partial(judge_together, session)
             for number in range(done + 1, args.rounds + 1):
                 if time.monotonic() >= until:
                     break

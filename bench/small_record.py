@@ -13,6 +13,7 @@ Exit code 1 if the commands write different verdicts, or a command fails.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 import shutil
@@ -133,15 +134,16 @@ def _print_row(title: str, wall: Sequence[float], cpu: Sequence[float]) -> None:
 
 
 def _print_warm(record: Path, rounds: int) -> None:
-    from harness.cli.judging import open_judge
+    from harness.cli.judging import JudgingSession, judge_together
 
     wall: list[float] = []
     cpu: list[float] = []
-    with open_judge() as judge:
+    with contextlib.closing(JudgingSession()) as session:
         for number in range(1, rounds + 1):
             processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
             began, before = time.monotonic(), _cpu_s(processes)
-            judge(record)
+            judge_together(session, [record])
+            session.collect_garbage()
             wall.append(time.monotonic() - began)
             cpu.append(_cpu_s([psutil.Process(), *psutil.Process().children(recursive=True)]) - before)
             if number <= FEW or number % EVERY == 0:

@@ -25,7 +25,7 @@ from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.judging_process import TOGETHER_MARK
 from ebbtide.record.outcomes import AnalyzedRecord, FailOn, exit_code_of
 from ebbtide.record.verdict import Verdict
-from ebbtide.signals import is_interrupt
+from ebbtide.signals import is_interrupt, unwind_on_signals
 from harness.cli.crash import write_crash_report
 from harness.cli.output import print_json
 
@@ -45,7 +45,7 @@ def judge_from_stdin(*, many: bool = False, fail_on: FailOn = "outcome") -> Exit
 
     codes: set[ExitCode] = set()
     reader = _AnswerReader()
-    with JudgingSession.keep(many=many) as session:
+    with unwind_on_signals(), contextlib.closing(JudgingSession(many=many)) as session:
         _start_early(session)
         for line in iter(sys.stdin.readline, ""):
             if paths := [path for path in line.rstrip("\n").split(TOGETHER_MARK) if path]:
@@ -121,17 +121,18 @@ def _judge_and_print(
     session: JudgingSession, paths: Sequence[str], fail_on: FailOn, reader: _AnswerReader
 ) -> set[ExitCode]:
     """Judge the records of a line in the same jobs, print an answer for each, and return their exit codes."""
-    from harness.cli.judging import judging_together
+    from harness.cli.judging import judge_together
 
     records = [Path(path) for path in paths]
     ends: Mapping[Path, Verdict | Exception]
     can_judge = False
-    # The stack collects the session's garbage. Who asked goes on meanwhile, and may end.
     with contextlib.ExitStack() as stack, reader.is_needed():
         try:
             session.started()
             can_judge = True
-            ends = stack.enter_context(judging_together(prints_errors=False, prints_stages=True))(records)
+            ends = judge_together(session, records)
+            # Who asked goes on meanwhile, and may end.
+            stack.callback(session.collect_garbage)
         except Exception as error:
             if is_interrupt(error):
                 raise

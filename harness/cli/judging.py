@@ -1,4 +1,4 @@
-"""Judges the records of a verb in one Spark session, one by one or together.
+"""Judges records in one Spark session.
 
 The session starts with the first record. If its Java process ends, for instance because the kernel killed it, it starts
 again, and the records that it was judging are judged once more, each by itself.
@@ -7,9 +7,9 @@ again, and the records that it was judging are judged once more, each by itself.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.judging_progress import Heartbeat
@@ -22,41 +22,19 @@ if TYPE_CHECKING:
     from analysis.spark.session import Jvm
     from ebbtide.record.verdict import Verdict
 
-JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]"
-"""Returns each record with its verdict, or with the error that kept it from being judged."""
-
 _DYING_S = 2.0
 """How long a Java process with which a call failed may take to end."""
 
 
 class JudgingSession:
-    """The Spark session of a verb's judgements.
-
-    `kept` is the one that all judgements of this process share meanwhile, if there is one.
-    """
-
-    kept: ClassVar[JudgingSession | None] = None
+    """The Spark session of several judgements, so that only the first one waits for its start."""
 
     def __init__(self, *, many: bool = False) -> None:
+        """With `many`, it suits dozens of records: each takes less time, except the first ones."""
         self._many = many
         self._stack = contextlib.ExitStack()
         self._jvm: Jvm | None = None
         self._spark: SparkSession | None = None
-
-    @classmethod
-    @contextlib.contextmanager
-    def keep(cls, *, many: bool = False) -> Iterator[JudgingSession]:
-        """Let all judgements of the block share one session, so that only the first one waits for its start.
-
-        With `many`, the session suits dozens of records: each takes less time, except the first ones.
-        """
-        made = cls(many=many)
-        cls.kept = made
-        try:
-            yield made
-        finally:
-            cls.kept = None
-            made.close()
 
     def started(self) -> SparkSession:
         """Return the session. It is started if there is none that runs."""
@@ -121,49 +99,17 @@ class JudgingSession:
             jvm.close()
 
 
-@contextlib.contextmanager
-def open_judge() -> Iterator[Callable[[Path], Verdict]]:
-    """Yield a function that judges a record and writes its verdict."""
-    with _session() as session:
-        is_first = True
+def judge_together(session: JudgingSession, records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
+    """Judge records in the same Spark jobs, write their verdicts, and return them, or why there is none.
 
-        def judge_one(record: Path) -> Verdict:
-            nonlocal is_first
-            if not is_first:
-                # That of the record before. After only some records, the heap has grown meanwhile and stays so.
-                session.collect_garbage()
-            is_first = False
-            with Heartbeat(1) as beat:
-                return _judge_again_if_ended(record, session, beat)
-
-        yield judge_one
-
-
-@contextlib.contextmanager
-def judging_together(*, prints_errors: bool = True, prints_stages: bool = False) -> Iterator[JudgeTogether]:
-    """Yield a function that judges records together and writes their verdicts.
-
-    The records share Spark jobs. It may be called several times. A record that cannot be judged does not stop the
-    others. With `prints_errors`, its error is printed to stderr, and for a bug also the file with the traceback. With
-    `prints_stages`, stderr gets a line at each stage.
+    A record that cannot be judged does not stop the others. Those with which the Java process ended are judged each by
+    itself. stderr gets a line at each stage.
     """
-    with _session() as session:
-
-        def judge_all(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-            from harness.cli.crash import print_error
-
-            with Heartbeat(len(records), each_stage=prints_stages) as beat:
-                ends = _judge_all(records, session, beat) if records else {}
-            for record, end in ends.items():
-                if prints_errors and isinstance(end, EbbtideError):
-                    print_error(str(record), end)
-            return ends
-
-        yield judge_all
+    with Heartbeat(len(records), each_stage=True) as beat:
+        return _judge_all(records, session, beat)
 
 
 def _judge_all(records: Sequence[Path], session: JudgingSession, beat: Heartbeat) -> dict[Path, Verdict | EbbtideError]:
-    """Judge records together, and those with which the Java process ended each by itself."""
     ends: dict[Path, Verdict | EbbtideError] = {}
     from analysis.judging.many_records import judge_many
 
@@ -197,18 +143,3 @@ def _judge_again_if_ended(record: Path, session: JudgingSession, beat: Heartbeat
             if is_last:
                 raise session.error_of(record, error) from None
     raise AssertionError
-
-
-@contextlib.contextmanager
-def _session() -> Iterator[JudgingSession]:
-    """Yield the session that is kept, or one for this block."""
-    from ebbtide.signals import unwind_on_signals
-
-    with unwind_on_signals(), contextlib.ExitStack() as stack:
-        if JudgingSession.kept is not None:
-            yield JudgingSession.kept
-            JudgingSession.kept.collect_garbage()
-            return
-        made = JudgingSession()
-        stack.callback(made.close)
-        yield made

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError, HarnessError
-from ebbtide.record.folder import RecordFolder
+from harness.cli import run_flow
 from harness.cli.option_values import with_levels
-from harness.cli.run_flow import begin_judging, check_runs, hand_over, seed_or_new
+from harness.cli.run_flow import begin_judging, check_runs, hand_over, seed_or_new, verdict_or_raise
 
 if TYPE_CHECKING:
     from ebbtide.judging_process import JudgingProcess
@@ -99,20 +99,14 @@ def _log_display(store: Store, night: str) -> Iterator[Display]:
 
 def judge_of(judging: JudgingProcess) -> Judge:
     """Return a function that waits until a record is judged. It raises `HarnessError` if none can be."""
-    from ebbtide.record.verdict import read_judgement
+    judge = run_flow.judge_of(judging)
 
     def end_of(record: Path) -> Verdict | EbbtideError:
-        judging.begin()
-        try:
-            answer = judging.judge(record)
-        except HarnessError as error:
-            return error
-        if not answer.can_judge:
-            raise HarnessError(answer.failure or "no record can be judged")
-        if answer.failure is None:
-            return read_judgement(RecordFolder(record))
-        # The night's summary says why a record cannot be judged, in one line.
-        return HarnessError(" ".join(answer.failure.split()))
+        end = judge(record)
+        if isinstance(end, EbbtideError):
+            # The night's summary says why a record cannot be judged, in one line.
+            return HarnessError(" ".join(end.what.split()), where=end.where, got=end.got, next=end.next)
+        return end
 
     return end_of
 
@@ -132,12 +126,6 @@ def follower(
 
     log = store.night_folder(night) / RUNS_LOG
 
-    def verdict_of(record: Path) -> Verdict:
-        end = judge(record)
-        if isinstance(end, EbbtideError):
-            raise end
-        return end
-
     def carry_out(done: FinishedJob, until_s: float) -> Followup:
         try:
             with _log_display(store, night) as display:
@@ -149,7 +137,7 @@ def follower(
                     store,
                     done,
                     launch=launch,
-                    judge=verdict_of,
+                    judge=lambda record: verdict_or_raise(judge(record)),
                     display=display,
                     until_s=until_s,
                     jobs=at_once,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
-from ebbtide.errors import ExitCode
+from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.record.folder import RecordFolder
 from harness.cli import completing
 from harness.cli.command import Args, Command
@@ -24,9 +26,17 @@ from harness.cli.options import (
 )
 from harness.cli.output import print_json
 from harness.cli.progress import judging_note
-from harness.cli.run_flow import check_runs, progress_display, report_unfinished_records
+from harness.cli.run_flow import (
+    begin_judging,
+    check_runs,
+    hand_over,
+    judge_of,
+    progress_display,
+    report_unfinished_records,
+)
 
 if TYPE_CHECKING:
+    from ebbtide.record.verdict import Verdict
     from harness.replay.recorded_run import LoadedRun
     from harness.replay.replaying import Replay, ReplaySummary, UnjudgedReplay
 
@@ -82,8 +92,9 @@ def privileges(args: Args) -> PrivilegeRequest:
 
 def run(args: Args) -> ExitCode:
     """Replay, judge, compare, and print the result."""
+    from ebbtide.judging_process import JudgingProcess
     from ebbtide.record.outcomes import exit_code_of
-    from harness.cli.judging import judging_together
+    from harness.cli.rule_files import rule_paths
     from harness.replay.recorded_run import load_run_to_repeat
     from harness.replay.replaying import (
         incomplete_note,
@@ -99,10 +110,14 @@ def run(args: Args) -> ExitCode:
     releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
     runs = check_runs(with_recorded_power_loss(original, launch_options_of(args)), original.scenario, releases)
     done: list[UnjudgedReplay] = []
-    with report_unfinished_records(
-        "replayed, but not compared; next", lambda: [one.record for one in done if one.record is not None], _note
+    with (
+        JudgingProcess(rules=rule_paths()) as judging,
+        report_unfinished_records(
+            "replayed, but not compared; next", lambda: [one.record for one in done if one.record is not None], _note
+        ),
     ):
         with progress_display(as_json=args.json) as display:
+            begin_judging(judging)
             launch = runs.prepare(display)
             for note in (incomplete_note(original), launch_differences(original, launch)):
                 if note is not None:
@@ -112,9 +127,10 @@ def run(args: Args) -> ExitCode:
             )
             for one in ran:
                 done.append(one)
+                if one.record is not None:
+                    hand_over(judging, one.record)
             display.note(judging_note())
-        with judging_together() as judge:
-            original, replays = judge_replays(original, done, judge, _note)
+        original, replays = judge_replays(original, done, partial(_judge_all, judge_of(judging)), _note)
     found = summarize(original, replays)
     if args.json:
         _print_json(original, replays, found)
@@ -124,6 +140,19 @@ def run(args: Args) -> ExitCode:
     verdicts = [one.run.verdict for one in replays if one.run is not None and one.run.verdict is not None]
     loses = ExitCode.CONTRADICTED in {exit_code_of(verdict, args.fail_on) for verdict in verdicts}
     return ExitCode.CONTRADICTED if loses and code is ExitCode.AS_PREDICTED else code
+
+
+def _judge_all(
+    judge: Callable[[Path], Verdict | EbbtideError], records: Sequence[Path]
+) -> dict[Path, Verdict | EbbtideError]:
+    """Wait until the records are judged, and print why one cannot be."""
+    from harness.cli.crash import print_failure
+
+    ends = {record: judge(record) for record in records}
+    for record, end in ends.items():
+        if isinstance(end, EbbtideError):
+            print_failure(str(record), end.render())
+    return ends
 
 
 def _note(line: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ebbtide.errors import EbbtideError, ExitCode, HarnessError
+from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.record.folder import RecordFolder
 
 if TYPE_CHECKING:
@@ -298,6 +298,32 @@ def hand_over(judge: JudgingProcess | None, record: Path) -> None:
     if judge is not None:
         with contextlib.suppress(HarnessError):
             judge.hand_over(record)
+
+
+def judge_of(judging: JudgingProcess) -> Callable[[Path], Verdict | EbbtideError]:
+    """Return a function that waits until a record is judged. It raises `HarnessError` if none can be."""
+    from ebbtide.record.verdict import read_judgement
+
+    def end_of(record: Path) -> Verdict | EbbtideError:
+        judging.begin()
+        try:
+            answer = judging.judge(record)
+        except HarnessError as error:
+            return error
+        if not answer.can_judge:
+            raise HarnessError(answer.failure or "no record can be judged")
+        if answer.failure is None:
+            return read_judgement(RecordFolder(record))
+        return (UsageError if answer.exit_code == ExitCode.USAGE else HarnessError)(answer.failure)
+
+    return end_of
+
+
+def verdict_or_raise(end: Verdict | EbbtideError) -> Verdict:
+    """Return the verdict. Raises the error that a record has instead."""
+    if isinstance(end, EbbtideError):
+        raise end
+    return end
 
 
 def _analyze(records: Sequence[Path]) -> str:

@@ -29,7 +29,7 @@ from harness.cli.options import (
 from harness.cli.output import print_json
 from harness.cli.parameters import duration_s_of
 from harness.cli.progress import judging_note
-from harness.cli.run_flow import check_runs, progress_display
+from harness.cli.run_flow import begin_judging, check_runs, judge_of, progress_display, verdict_or_raise
 
 if TYPE_CHECKING:
     pass
@@ -82,8 +82,9 @@ def privileges(args: Args) -> PrivilegeRequest:
 def run(args: Args) -> ExitCode:
     """Shrink, write the file, and print the result."""
 
+    from ebbtide.judging_process import JudgingProcess
     from ebbtide.scenario.write import SCENARIO
-    from harness.cli.judging import open_judge
+    from harness.cli.rule_files import rule_paths
     from harness.replay.recorded_run import load_run, load_run_to_repeat
     from harness.replay.replaying import with_recorded_power_loss
     from harness.shrink.file import is_from
@@ -102,18 +103,20 @@ def run(args: Args) -> ExitCode:
     runs = check_runs(options, recorded.scenario, [kafka])
     with (
         _report_interrupt(),
-        open_judge() as judge,
+        JudgingProcess(rules=rule_paths()) as judging,
         progress_display(as_json=args.json) as display,
     ):
+        begin_judging(judging)
+        judge = judge_of(judging)
         if recorded.verdict is None:
             display.note(judging_note())
-            judge(recorded.folder)
+            verdict_or_raise(judge(recorded.folder))
             recorded = load_run(args.run)
         goal_from_record(recorded)
         done = shrink(
             recorded,
             launch=runs.prepare(display),
-            judge=judge,
+            judge=lambda record: verdict_or_raise(judge(record)),
             display=display,
             budget_s=seconds,
             times=args.times,

@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import mean
 
@@ -35,11 +36,11 @@ from ebbtide.record.verdict import read_verdict
 from ebbtide.releases.known_releases import spell_release
 from ebbtide.scenario.catalogue import names
 from ebbtide.scenario.model import MAX_BROKERS
-from harness.cli.judging import JudgeTogether, judging_together
+from harness.cli.judging import JudgingSession, judge_together
 from harness.replay.compare import Repetition
 from harness.replay.finding import finding
 from harness.replay.recorded_run import LoadedRun, load_run
-from harness.replay.replaying import Replay, judge_replays, run_replays, with_recorded_power_loss
+from harness.replay.replaying import JudgeAll, Replay, judge_replays, run_replays, with_recorded_power_loss
 from harness.runner.display import PlainDisplay
 from harness.runner.launch import LaunchOptions, check, prepare
 from tools.pages.measured import RESULTS, Measured
@@ -229,7 +230,7 @@ def write(rows: Mapping[str, ReplayResults]) -> None:
 
 
 def measure(
-    record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool = True
+    record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeAll, *, anew: bool = True
 ) -> ReplayResults:
     """Replay a record so many times in `folder`.
 
@@ -295,7 +296,8 @@ def replay_all(
     before = {name: one for name, one in rows.items() if name not in anew}
     until, code = time.monotonic() + budget_m * 60, 0
     begun: set[str] = set()
-    with judging_together() as judge:
+    with contextlib.closing(JudgingSession()) as session:
+        judge = partial(judge_together, session)
         while short := {name: have for name in left if (have := before[name].times if name in before else 0) < times}:
             if time.monotonic() > until:
                 print("the budget is over", file=sys.stderr)

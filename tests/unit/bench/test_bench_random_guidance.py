@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +15,6 @@ from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Verdict, read_verdict
 from ebbtide.scenario.model import Scenario
-from harness.cli.judging import JudgeTogether
 from harness.runner.run import RunRequest
 
 Key = tuple[random_guidance.Arm, Scenario]
@@ -41,11 +39,8 @@ def played_runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
         assert verdict is not None
         return {record: msgspec.structs.replace(verdict, coverage=REACHED) for record in records}
 
-    def open_judge() -> nullcontext[JudgeTogether]:
-        return nullcontext(judge)
-
     monkeypatch.setattr(random_guidance, "run_side_by_side", carry_out)
-    monkeypatch.setattr(random_guidance, "judging_together", open_judge)
+    monkeypatch.setattr(random_guidance, "judge_together", lambda _session, records: judge(records))
     monkeypatch.setattr(random_guidance, "check", lambda *_: None)
     monkeypatch.setattr(random_guidance, "prepare", lambda *_: SimpleNamespace(request=lambda *_: None))
     return seen

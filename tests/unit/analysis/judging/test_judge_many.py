@@ -124,8 +124,7 @@ def test_a_warm_up_ends_with_its_stage_when_a_record_comes(asked: TextIO, monkey
                 asked.flush()
 
     monkeypatch.setattr(warm_up, "warm_up", go_through_stages)
-    with JudgingSession.keep() as kept:
-        analyze_stdin._start_early(kept)
-        assert stages == ["reading", "summing up"]
-        analyze_stdin._start_early(kept)
+    analyze_stdin._start_early(JudgingSession())
+    assert stages == ["reading", "summing up"]
+    analyze_stdin._start_early(JudgingSession())
     assert stages == ["reading", "summing up"], "it begins none while a record waits"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,13 @@ def test_records_that_a_bug_keeps_from_being_judged_together_are_judged_one_by_o
 ) -> None:
     asked: list[list[str]] = []
 
-    def judge(records: Sequence[Path]) -> dict[Path, HarnessError]:
+    def judge(_session: object, records: Sequence[Path]) -> dict[Path, HarnessError]:
         asked.append([str(record) for record in records])
         if len(records) > 1:
             raise KeyError
         return {record: HarnessError(f"no {record}") for record in records}
 
-    monkeypatch.setattr(judging, "judging_together", lambda **_: nullcontext(judge))
+    monkeypatch.setattr(judging, "judge_together", judge)
     monkeypatch.setattr(JudgingSession, "started", lambda *_: None)
     assert _judge_and_print(JudgingSession(), ["one", "two"], "outcome", _AnswerReader()) == {3}
     assert asked == [["one", "two"], ["one"], ["two"]]
@@ -47,15 +46,16 @@ def test_who_has_the_last_answer_may_go_while_the_session_collects_its_garbage(m
     reader = _AnswerReader()
     collected = []
 
-    @contextmanager
-    def judging_with_garbage(**_: object) -> Iterator[object]:
-        yield lambda records: {record: HarnessError(f"no {record}") for record in records}
+    def collect(_session: object) -> None:
         assert json.loads(os.read(ours, 1 << 16))["failure"] == "no one"
         os.close(ours)
         wait_until(lambda: reader.is_gone, awaited="that the reader of answers is seen to be gone", timeout_s=30)
         collected.append("garbage")
 
-    monkeypatch.setattr(judging, "judging_together", judging_with_garbage)
+    monkeypatch.setattr(
+        judging, "judge_together", lambda _, records: {one: HarnessError(f"no {one}") for one in records}
+    )
+    monkeypatch.setattr(JudgingSession, "collect_garbage", collect)
     assert _judge_and_print(JudgingSession(), ["one"], "outcome", reader) == {3}
     answers.close()
     assert collected == ["garbage"]

@@ -30,10 +30,10 @@ from pathlib import Path
 from analysis.items import on_spark
 from analysis.spark.session import Jvm
 from ebbtide.errors import EbbtideError
-from harness.cli.judging import JudgingSession, judging_together, open_judge
+from harness.cli.judging import JudgingSession, judge_together
 
 records = [Path(one) for one in sys.argv[1:]]
-pids, errors = [], {}
+pids, errors, session = [], {}, JudgingSession()
 
 def kill():
     os.kill(pid(), signal.SIGKILL)
@@ -42,8 +42,7 @@ def pid():
     return Jvm.running._gateway.proc.pid
 
 def judge(*records):
-    with judging_together() as judge_all:
-        ends = judge_all(records)
+    ends = judge_together(session, records)
     errors.update({record.name: end.what for record, end in ends.items() if isinstance(end, EbbtideError)})
     pids.append(pid() if Jvm.running else None)
     return {record.name: "failed" if isinstance(end, EbbtideError) else end.outcome for record, end in ends.items()}
@@ -78,6 +77,7 @@ def test_a_record_that_ends_the_java_process_stops_no_other_record(records: list
     script = """
 on_spark.choose = as_killer(on_spark.choose)
 print(json.dumps([judge(*records), judge(records[0]), errors]))
+session.close()
 """
     ends, next_ends, errors = ran(script, records)
     assert ends == {"one": "inconclusive", "two": "inconclusive", "killer": "failed"}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -14,13 +16,15 @@ from replay_records import LOST, renamed_copy
 
 from analysis.judging import many_records as many
 from analysis.report.html import REPORT
+from ebbtide import judging_process
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Status, failure_keys, read_manifest, write_manifest
+from ebbtide.record.outcomes import AnalyzedRecord
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.verdict import Outcome, Verdict, read_verdict, write_verdict
-from harness.cli import crash, judging
+from harness.cli import crash
 from harness.cli.main import main
 from harness.replay import replaying
 from harness.replay.plan import plan
@@ -54,17 +58,21 @@ class World:
         if self.interrupted:
             raise KeyboardInterrupt
 
-    def judge(self, records: Sequence[Path], *_: object) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
-        self.judged += records
-        """As the real one it writes more than a verdict."""
-        for record in records:
-            if isinstance(end := self.ends[record], Verdict):
-                write_verdict(RecordFolder(record), end)
-                (record / REPORT).write_text(end.outcome)
-                shutil.rmtree(record / ANOMALIES_DIR, ignore_errors=True)
-                (record / ANOMALIES_DIR).mkdir()
-                (record / ANOMALIES_DIR / "new.parquet").touch()
-            yield record, end
+    def judge(self, record: Path) -> AnalyzedRecord:
+        """Answer as a judging process; as the real one it writes more than a verdict."""
+        self.judged.append(record)
+        end = self.ends[record]
+        if isinstance(end, many.Bug):
+            failure = crash.write_crash_report(end.error)
+            return AnalyzedRecord(record=str(record), exit_code=ExitCode.HARNESS_FAILED, failure=failure)
+        if isinstance(end, EbbtideError):
+            return AnalyzedRecord(record=str(record), exit_code=end.exit_code, failure=end.render())
+        write_verdict(RecordFolder(record), end)
+        (record / REPORT).write_text(end.outcome)
+        shutil.rmtree(record / ANOMALIES_DIR, ignore_errors=True)
+        (record / ANOMALIES_DIR).mkdir()
+        (record / ANOMALIES_DIR / "new.parquet").touch()
+        return AnalyzedRecord(record=str(record), outcome=end.outcome, exit_code=0)
 
 
 @pytest.fixture
@@ -73,8 +81,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(replaying, "run_replays", world.run_replays)
     monkeypatch.setattr(launch, "check", lambda *_: None)
     monkeypatch.setattr(launch, "prepare", lambda *_: SimpleNamespace(power_loss_method="fs-shutdown", runtimes={}))
-    monkeypatch.setattr(judging.JudgingSession, "started", lambda *_: None)
-    monkeypatch.setattr(many, "judge_many", world.judge)
+    monkeypatch.setattr(judging_process, "JudgingProcess", lambda **_: nullcontext(Mock(judge=world.judge)))
     monkeypatch.setattr(crash, "state_dir", lambda: tmp_path / "state")
     monkeypatch.setattr("os.geteuid", lambda: 0)
     return world

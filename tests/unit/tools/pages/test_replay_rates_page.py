@@ -13,10 +13,9 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.verdict import Outcome, write_verdict
 from ebbtide.scenario.catalogue import names
-from harness.cli.judging import JudgeTogether
 from harness.replay.compare import Departure, Repetition
 from harness.replay.recorded_run import load_run
-from harness.replay.replaying import Replay
+from harness.replay.replaying import JudgeAll, Replay
 from tools.pages import replays
 from tools.pages.measurements import section
 from tools.pages.replays import (
@@ -79,7 +78,7 @@ class FakeMeasure:
         self.asked: list[tuple[str, int, bool]] = []
 
     def __call__(
-        self, record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool
+        self, record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeAll, *, anew: bool
     ) -> ReplayResults:
         self.asked.append((record.name, times, anew))
         if record.name == self.failing:
