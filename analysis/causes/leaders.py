@@ -13,16 +13,21 @@ from analysis.causes.table import Kind
 
 
 class Leaders:
-    """What is known of the leader of each election; `led`: whether it led by that election (None: perhaps)."""
+    """What is known of the leader of each election.
+
+    - `led`: whether it led by that election (None: perhaps). `acted_until`: it may have appended until then.
+    - `kind`, `may_have_registered`: by which way it was elected; the first state has none, for nothing was before it.
+    """
 
     def __init__(
         self, evidence: PartitionEvidence, elections: Elections, liveness: Liveness, epochs: LeaderEpochs
     ) -> None:
         self._evidence, self._elections, self._liveness, self._epochs = evidence, elections, liveness, epochs
         self.led = {at: self._led(at) for at in elections.all}
-        self.kind = {at: self._kind(at) for at in elections.all}
+        behind_first = [at for at in elections.all if at > 0]
+        self.kind = {at: self._kind(at) for at in behind_first}
         self.acted_until = {at: self._acted_until(at) for at in elections.all}
-        self.may_have_registered = {at: self._may_have_registered(at) for at in elections.all}
+        self.may_have_registered = {at: self._may_have_registered(at) for at in behind_first}
 
     def _led(self, at: int) -> bool | None:
         """Return whether the broker led: False, if it never learned that it was elected; None: not known."""
@@ -49,8 +54,6 @@ class Leaders:
 
     def _kind(self, at: int) -> Kind:
         """Return by which way of the protocol the broker was elected."""
-        if at == 0:
-            return "clean"
         before, after = self._elections.states[at - 1], self._elections.states[at]
         leader = after.leader
         if any(one.elected_at == after.metadata_offset for one in self._evidence.requests):
@@ -70,7 +73,7 @@ class Leaders:
     def _may_have_registered(self, at: int) -> bool:
         """Whether the winner may have left ISR and ELR by the batch that elected it, and nothing says so."""
         state = self._elections.states[at]
-        last_known = self._elections.states[at - 1].last_known_elr if at else ()
+        last_known = self._elections.states[at - 1].last_known_elr
         return state.leader in last_known and self._liveness.may_lack_event(state) and self.rules(at).elr is not False
 
     def rules(self, at: int) -> InForce:
@@ -94,14 +97,16 @@ class Leaders:
 
     def joins(self, at: int) -> frozenset[int]:
         """Return the followers that entered the ISR by the record of a state, by their own request."""
-        is_by_request = at > 0 and (not self._elections.is_election(at) or self.kind[at] == "clean")
+        is_by_request = not self._elections.is_election(at) or self.kind[at] == "clean"
         before, after = self._elections.states[at - 1], self._elections.states[at]
         return frozenset(after.isr) - frozenset(before.isr) if is_by_request else frozenset()
 
     def is_unclean_allowed(self, at: int) -> bool | None:
         """Whether the controller may elect uncleanly here, by config or by request; None: not known."""
         at_ns, slack, cluster = self._elections.states[at].at_ns, self._liveness.slack, self._evidence.cluster
-        asked = [one for one in self._evidence.requests if one.asked_ns - slack <= at_ns <= one.answered_ns + slack]
+        # A recovery that proved its election asked for that one alone.
+        open_ones = [one for one in self._evidence.requests if one.elected_at is None]
+        asked = [one for one in open_ones if one.asked_ns - slack <= at_ns <= one.answered_ns + slack]
         # Before a request and behind it, only the clocks may make it the reason.
         if any(one.is_sure and one.asked_ns <= at_ns <= one.answered_ns for one in asked):
             return True

@@ -7,6 +7,7 @@ from typing import Any
 from analysis.causes.answer import CauseAnswer, answer
 from analysis.causes.evidence import (
     NEVER,
+    AckedSends,
     ClusterEvidence,
     DiskLoss,
     Down,
@@ -77,6 +78,13 @@ def rows(*found: tuple[int, int, int], at_s: float = NEVER) -> ReadRows:
     """Return rows of a value, an offset and a leader epoch each."""
     value, offset, epoch = (column([row[place] for row in found]) for place in range(3))
     return ReadRows(value=value, offset=offset, epoch=epoch, at_ns=column([ns(at_s)] * len(found)))
+
+
+def sends(*found: tuple[int, int, int, float, float]) -> AckedSends:
+    """Return acked records: each with its value, its offset, its acks, when it was sent and when the ack came."""
+    value, offset, acks = (column([row[place] for row in found]) for place in range(3))
+    sent, done = (column([ns(row[place]) for row in found]) for place in (3, 4))
+    return AckedSends(value=value, offset=offset, acks=acks, sent_ns=sent, done_ns=done)
 
 
 def watermarks(*found: tuple[int, int, int, float, float]) -> Watermarks:

@@ -119,10 +119,10 @@ def never_had(**fields: Any) -> EvidentPartition:
     )
 
 
-def led_by_name(first: tuple[int, ...] = (1,), **fields: Any) -> EvidentPartition:
+def led_by_name(first: tuple[int, ...] = (1,), *, missing: bool = False, **fields: Any) -> EvidentPartition:
     """Broker 2 is elected from outside the ISR, dies, perhaps without having led, and is elected again from the ISR.
 
-    `first` is the ISR in which broker 1 wrote the record.
+    `first` is the ISR in which broker 1 wrote the record. `missing`: a record is, before the first of these elections.
     """
     fields = {
         "rules": (rules(unclean=True),),
@@ -131,12 +131,13 @@ def led_by_name(first: tuple[int, ...] = (1,), **fields: Any) -> EvidentPartitio
         "final": replaced_under(4),
         **fields,
     }
+    then = [2, 3, 4] if not missing else [3, 4, 5]
     return partition(
         state(0, 1, 1, 0, first),
         state(1, 4, -1, 1, (1,)),
-        state(2, 8, 2, 2, (2,), leader_recovery_state=1),
-        state(3, 8.5, -1, 3, (2,), leader_recovery_state=1),
-        state(4, 12, 2, 4, (2,), leader_recovery_state=1),
+        state(2, 8, 2, 2, (2,), leader_recovery_state=1, partition_epoch=then[0]),
+        state(3, 8.5, -1, 3, (2,), leader_recovery_state=1, partition_epoch=then[1]),
+        state(4, 12, 2, 4, (2,), leader_recovery_state=1, partition_epoch=then[2]),
         **fields,
     )
 

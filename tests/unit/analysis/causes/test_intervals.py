@@ -33,6 +33,11 @@ def test_a_disk_takes_what_its_log_had_behind_the_new_end() -> None:
     ]
 
 
+def test_a_disk_takes_no_record_that_the_log_did_not_have() -> None:
+    # What it held there was another record.
+    assert after_disk(NEVER_HAD_IT, 8, MeasuredEnds(before=12, after=6)) == NEVER_HAD_IT
+
+
 def test_a_member_of_the_isr_had_what_was_committed_whatever_its_disk_took_later() -> None:
     assert after_commit(HAS_IT | NEVER_HAD_IT | DISK_TOOK_IT) == HAS_IT | DISK_TOOK_IT
     assert after_commit(NEVER_HAD_IT) == CONTRADICTED

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from analysis.causes.elections import Elections
@@ -53,6 +55,25 @@ def test_a_disk_loss_may_come_before_or_after_its_brokers_join_if_a_clock_was_se
     )
     found = moments_of(history, Elections(states, torn=False), Liveness(cluster))
     assert [one.what for one in found] == order
+
+
+def test_a_disk_loss_about_the_time_of_a_state_in_which_its_broker_stays_may_come_before_or_after_it() -> None:
+    gone = Span(first_ns=int(4.9 * SECOND), last_ns=int(4.95 * SECOND))
+    states = (state(0, 1, 2, (1, 2), epoch=0), state(1, 5, 2, (1, 2), epoch=0))
+    history = PartitionEvidence(topic="t", partition=0, states=states, disks=(DiskLoss(broker=1, within=gone),))
+    found = moments_of(history, Elections(states, torn=False), Liveness(ClusterEvidence()))
+    assert [one.what for one in found] == ["state", "disk", "state", "disk"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "may_lack"),
+    [({}, False), ({"broker_events": None}, True), ({"log_whole": False}, True), ({"log_torn": True}, True)],
+)
+def test_the_event_of_a_batch_may_be_missing_where_records_of_the_log_are(
+    fields: dict[str, Any], *, may_lack: bool
+) -> None:
+    cluster = ClusterEvidence(**{"broker_events": (), **fields})
+    assert Liveness(cluster).may_lack_event(state(1, 5, 2, (1, 2), epoch=0)) is may_lack
 
 
 @pytest.mark.parametrize(("done_s", "is_hidden"), [(4, False), (6, True)])
