@@ -27,7 +27,8 @@ from rich.console import Console
 
 from bench.compose_faults import FAULTS, UNCLEAN, Fault
 from bench.composed_cluster import BROKERS, CONTROLLERS, ComposedCluster
-from cluster.images import build_image, connect
+from cluster.host.containers import connect
+from cluster.images.build import build_image
 from cluster.images.find import find_own_image
 from ebbtide.errors import EbbtideError
 from ebbtide.record.folder import RecordFolder

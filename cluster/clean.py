@@ -134,12 +134,12 @@ def _is_live(path: Path, opened: LedgerOpened | None) -> bool:
 
     Its lock says so in every namespace. A run on a file system without locks has none.
     """
-    return is_held(path, follow=False) is True or (opened is not None and is_alive(opened.owner))
+    return is_held(path) is True or (opened is not None and is_alive(opened.owner))
 
 
 def _leave_for_later(path: Path, error: HarnessError, forget: bool) -> CleanOutcome:
     """Report a ledger that the host cannot read now; with `forget` delete it, unless its run continues."""
-    if is_held(path, follow=False):
+    if is_held(path):
         return CleanOutcome(run_id=path.stem, live=True)
     if forget:
         path.unlink(missing_ok=True)

@@ -237,7 +237,7 @@ def _maven() -> str:
 
 
 def _docker() -> str:
-    from cluster.images import connect
+    from cluster.host.containers import connect
 
     client = connect()
     try:

@@ -159,15 +159,15 @@ def try_lock(opened: int) -> bool:
     return True
 
 
-def is_held(path: Path, *, follow: bool = True) -> bool | None:
+def is_held(path: Path) -> bool | None:
     """Whether a process holds an exclusive lock (flock) on a file or folder.
 
-    With `follow` a symbolic link is followed. What another user's process holds in a file that only that user can
+    No symbolic link is followed. What another user's process holds in a file that only that user can
     open is known from the kernel's list. Returns None if the file is missing, cannot be read, or is on a file system
     without locks.
     """
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except PermissionError:
         return _is_listed(path)
     except OSError:

@@ -92,7 +92,7 @@ def _is_abandoned(folder: Path) -> bool:
             return False
     except OSError:
         return False
-    return is_held(folder / _LOCK, follow=False) is False
+    return is_held(folder / _LOCK) is False
 
 
 def _kill_processes_in(folder: Path) -> tuple[int, ...]:

@@ -30,7 +30,7 @@ from cluster.kafka_api.admin_requests import (
     Unregister,
 )
 from cluster.kafka_api.log_dirs import MoveReplica
-from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter
+from cluster.kafka_api.metadata_log import AddVoter, RemoveVoter
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.voters import VoterSet

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.kafka_api.log_dirs import MoveReplica, ReplicaMove
-from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter
+from cluster.kafka_api.metadata_log import AddVoter, RemoveVoter
 from cluster.runtime.cluster import Runtime
 from cluster.runtime.properties import CONTROLLER_PORT
 from ebbtide.errors import HarnessError, StepImpossible

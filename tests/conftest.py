@@ -71,7 +71,7 @@ def _restored_signal_handlers() -> Iterator[None]:
 @functools.cache
 def _lacks_docker() -> str | None:
     """Why tests with Docker cannot run here; None: they can, or must."""
-    from cluster.images import DockerError, connect
+    from cluster.host.containers import DockerError, connect
 
     if os.geteuid() == 0 and "DOCKER_HOST" in os.environ:
         return None

@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -141,8 +141,6 @@ def start_child(
     name: str,
     output: Path,
     namespace: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    folder: Path | None = None,
     inherited: Sequence[int] = (),
 ) -> Child:
     """Start `argv` with stdout and stderr appended to `output`, and stdin empty.
@@ -156,7 +154,7 @@ def start_child(
     words = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
     if namespace is not None:
         words = [*netns_prefix(namespace), *words]
-    return _forker.submit(_start, ledger, words, name, output, environment, folder, inherited).result()
+    return _forker.submit(_start, ledger, words, name, output, inherited).result()
 
 
 def _start(
@@ -164,8 +162,6 @@ def _start(
     words: list[str],
     name: str,
     output: Path,
-    environment: Mapping[str, str] | None,
-    folder: Path | None,
     inherited: Sequence[int],
 ) -> Child:
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -178,8 +174,7 @@ def _start(
                 stdin=gate_read,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**(os.environ if environment is None else environment), **mark_of(ledger.run_id)},
-                cwd=folder,
+                env={**os.environ, **mark_of(ledger.run_id)},
                 pass_fds=inherited,
                 start_new_session=True,
             )

@@ -7,20 +7,3 @@
 
 Nothing is ever pulled: a run must not depend on which image a name means today.
 """
-
-from cluster.host.containers import DockerError, connect
-from cluster.images.build import build_image, why_not_buildable
-from cluster.images.find import Image, built_images, find_image, official_reference, own_reference, remove_image
-
-__all__ = [
-    "DockerError",
-    "Image",
-    "build_image",
-    "built_images",
-    "connect",
-    "find_image",
-    "official_reference",
-    "own_reference",
-    "remove_image",
-    "why_not_buildable",
-]

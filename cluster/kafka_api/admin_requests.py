@@ -42,7 +42,7 @@ from cluster.kafka_api.connection import (
     error_name,
 )
 from cluster.kafka_api.log_dirs import MoveReplica, ReplicaMove, move_replica
-from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter, ask_voters
+from cluster.kafka_api.metadata_log import AddVoter, RemoveVoter, ask_voters
 from ebbtide import run_clock
 from ebbtide.scenario.steps.proof import LogStartMove
 from ebbtide.suggestions import bracketed_suggestion

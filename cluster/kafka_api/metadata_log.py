@@ -4,10 +4,13 @@ Kafka's own metadata shell reads it in the same way: Fetch of `__cluster_metadat
 and the leader epoch of the quorum. A wrong epoch is refused, and the answer then names the leader.
 What is below the log start is in a snapshot, which FetchSnapshot reads. Both need the right
 ClusterAction on the cluster. Only the active controller answers.
+
+Who votes in a dynamic quorum is changed by two requests of their own (KIP-853).
 """
 
 from __future__ import annotations
 
+import base64
 import uuid
 from typing import Any
 
@@ -148,3 +151,62 @@ def _leader_of(answer: Any) -> QuorumLeader:
         if known is None
         else QuorumLeader(leader=known.leader_id, epoch=known.leader_epoch)
     )
+
+
+LISTENER = "CONTROLLER"
+
+
+class AddRaftVoterRequest(ApiMessage, load_json=cluster.kafka_api.schemas):  # type: ignore[call-arg, misc]
+    """AddRaftVoter request, API key 80."""
+
+
+class AddRaftVoterResponse(ApiMessage, load_json=cluster.kafka_api.schemas):  # type: ignore[call-arg, misc]
+    """AddRaftVoter response, API key 80."""
+
+
+class RemoveRaftVoterRequest(ApiMessage, load_json=cluster.kafka_api.schemas):  # type: ignore[call-arg, misc]
+    """RemoveRaftVoter request, API key 81."""
+
+
+class RemoveRaftVoterResponse(ApiMessage, load_json=cluster.kafka_api.schemas):  # type: ignore[call-arg, misc]
+    """RemoveRaftVoter response, API key 81."""
+
+
+class AddVoter(msgspec.Struct, frozen=True, kw_only=True, tag="add-voter"):
+    """Make a controller a voter; `directory` is the directory id of its disk, as Kafka prints it."""
+
+    voter: int
+    directory: str
+    host: str
+    port: int
+
+
+class RemoveVoter(msgspec.Struct, frozen=True, kw_only=True, tag="remove-voter"):
+    """Make a voter with this id and directory id an observer."""
+
+    voter: int
+    directory: str
+
+
+def ask_voters(connection: BrokerConnection, request: AddVoter | RemoveVoter, timeout_ms: int) -> Any:
+    """Send the request to one broker, which forwards it; returns the response. Raises `WireError` without one."""
+    directory = _uuid_of(request.directory)
+    match request:
+        case AddVoter(voter=voter, host=host, port=port):
+            listener = AddRaftVoterRequest.Listener(name=LISTENER, host=host, port=port)
+            wish = AddRaftVoterRequest(
+                cluster_id=None,
+                timeout_ms=timeout_ms,
+                voter_id=voter,
+                voter_directory_id=directory,
+                listeners=[listener],
+            )
+            return connection.ask(wish, AddRaftVoterResponse, 0)
+        case RemoveVoter(voter=voter):
+            wish = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter, voter_directory_id=directory)
+            return connection.ask(wish, RemoveRaftVoterResponse, 0)
+
+
+def _uuid_of(text: str) -> uuid.UUID:
+    """Return the UUID that Kafka prints as URL-safe base64 without padding."""
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))

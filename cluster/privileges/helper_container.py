@@ -180,7 +180,7 @@ def _open_root_daemon() -> Iterator[DockerClient]:
         raise _remote_daemon_error(f"DOCKER_HOST={host}")
     if tuple(int(part) for part in platform.release().split(".")[:2]) < (5, 6):
         raise Unusable("a helper container needs Linux 5.6", got=platform.release())
-    from cluster.images import DockerError, connect
+    from cluster.host.containers import DockerError, connect
 
     try:
         client = connect()
@@ -212,22 +212,22 @@ def _find_or_build_image(client: DockerClient, note: Callable[[str], None]) -> s
 
     Kafka's own image serves, since it is needed anyway.
     """
-    from cluster import images
+    from cluster.images import build, find
     from cluster.jars import releases
     from ebbtide.releases.known_releases import KNOWN
 
-    built = images.built_images(client)
+    built = find.built_images(client)
     if built:
         return built[-1].reference
     cached = [release.version for release in releases.cached_releases() if release.problem is None]
     kafka = cached[-1] if cached else KNOWN[-1].version
-    found = images.find_image(client, kafka)
+    found = find.find_image(client, kafka)
     if found is not None:
         return found.reference
-    lacking = images.why_not_buildable(kafka)
+    lacking = build.why_not_buildable(kafka)
     if lacking is not None:
         raise Unusable("no image for a helper container", got=lacking, next=f"ebbtide kafka image build {kafka}")
-    return images.build_image(client, kafka, note).reference
+    return build.build_image(client, kafka, note).reference
 
 
 def _remove_never_started(client: DockerClient) -> None:

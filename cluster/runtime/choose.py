@@ -15,7 +15,7 @@ from ebbtide.errors import HarnessError, UsageError
 from ebbtide.privileges import current_privileges
 
 if TYPE_CHECKING:
-    from cluster.images import Image
+    from cluster.images.find import Image
     from cluster.runtime.cluster import Runtime
 
 Asked = Literal["auto", "docker", "local"]
@@ -108,7 +108,8 @@ def open_runtime(choice: Choice, settings: RuntimeSettings) -> Runtime:
 
 def _choose_docker(kafka: str, asked: str | None, note: Callable[[str], None]) -> DockerChoice:
     from cluster.host.containers import docker_errors, docker_host, open_client
-    from cluster.images import build_image, find_image, why_not_buildable
+    from cluster.images.build import build_image, why_not_buildable
+    from cluster.images.find import find_image
 
     if current_privileges() == "user namespace":
         raise _unreachable_error("root's privileges end at the user namespace")

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.images import Image, connect, find_image
+from cluster.host.containers import connect
+from cluster.images.find import Image, find_image
 from cluster.runtime.base import NodeProcess, RuntimeSettings
 from cluster.runtime.cluster import FORMAT_TIMEOUT_S, Runtime
 from cluster.runtime.docker_node import ContainerProcess, NodeContainer, Task

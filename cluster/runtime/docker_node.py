@@ -20,7 +20,7 @@ from cluster.host.children import LOOK_S, ProcessTimes
 from cluster.host.containers import Container, docker_errors, docker_host, labels_of
 from cluster.host.ledger import Ledger
 from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, ProcessId, identify, is_alive, mark_of, state_of
-from cluster.images import Image
+from cluster.images.find import Image
 from cluster.runtime.base import NodeInfo
 from cluster.runtime.jvm import JavaProgram, jvm_options
 from ebbtide import run_clock

@@ -186,7 +186,7 @@ def mark_going(record: RecordFolder) -> Iterator[None]:
 
 def is_going(record: RecordFolder) -> bool:
     """Whether a process still carries out the run of this record."""
-    return is_held(record / _GOING, follow=False) is True
+    return is_held(record / _GOING) is True
 
 
 def check_ended(record: RecordFolder) -> None:

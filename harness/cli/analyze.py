@@ -6,7 +6,7 @@ import contextlib
 import functools
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from analysis.remote.record import RemoteRecord, RemoteStore
     from ebbtide.record.outcomes import FailOn
-    from ebbtide.record.verdict import Verdict
 
 _MASTER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 """The masters that Spark accepts; for another one, a JVM fails to start and prints a traceback."""
@@ -156,13 +155,12 @@ def judge_all(
     *,
     addresses: Sequence[str] = (),
     as_json: bool = False,
-    show: Callable[[Verdict], object] | None = None,
     master: str | None = None,
     fail_on: FailOn = "outcome",
 ) -> ExitCode:
     """Judge each record, print the verdicts, and return the worst exit code.
 
-    The output is JSON lines or a table. With `as_json`, `show` is called with each verdict instead of printing it.
+    The output is JSON lines or a table.
     `addresses` name more records, or folders of records, on other file systems.
     """
     from ebbtide.record.manifest import read_run
@@ -207,7 +205,7 @@ def judge_all(
                     remote = {one.folder: one for one in _remote_records(store, addresses, codes)}
                     if readable or remote:
                         progress.report_records([*map(str, [*readable, *remote.values()])], first=first)
-                output = VerdictOutput(len(readable) + len(remote), as_json=as_json, show=show, fail_on=fail_on)
+                output = VerdictOutput(len(readable) + len(remote), as_json=as_json, fail_on=fail_on)
                 for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote, output.see):
                     named = str(remote.get(record, record))
                     if isinstance(verdict, EbbtideError):

@@ -370,7 +370,7 @@ def _down(name: str | None, *, as_json: bool) -> ExitCode:
     end(status.name)
     has_run = bool(status.scenario) and not status.kept
     if as_json:
-        from harness.cli.cluster_outputs import DownOutput
+        from ebbtide.daemon.messages import DownOutput
 
         print_json(DownOutput(name=status.name, run_id=status.run_id, record=status.record, has_run=has_run))
         return ExitCode.AS_PREDICTED

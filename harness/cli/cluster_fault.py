@@ -11,10 +11,10 @@ from harness.cli.option_values import named_cluster
 from harness.cli.options import add_cluster_option, add_cluster_option_of_group, add_json_option
 
 if TYPE_CHECKING:
+    from ebbtide.daemon.messages import StepResult
     from ebbtide.record.steps import StepEntry
     from ebbtide.scenario.steps.step import StepSpec
     from ebbtide.scenario.steps.table import StepKind
-    from harness.cli.cluster_outputs import StepResult
 
 _EXAMPLES = """examples:
   ebbtide cluster fault power-loss 'broker(1)'
@@ -90,7 +90,7 @@ def run(args: Args) -> ExitCode:
     assert reply.step is not None
     result = result_of(reply.step)
     if args.json:
-        from harness.cli.cluster_outputs import FaultOutput
+        from ebbtide.daemon.messages import FaultOutput
         from harness.cli.output import print_json
 
         print_json(FaultOutput(result=result, step=reply.step))

@@ -100,10 +100,9 @@ def json_outputs() -> tuple[JsonOutput, ...]:
     from cluster.clean import CleanOutcome
     from cluster.doctor import Check
     from cluster.images.find import BuiltImage
-    from ebbtide.daemon.messages import ClusterStatus
+    from ebbtide.daemon.messages import ClusterStatus, DownOutput, FaultOutput
     from ebbtide.record.outcomes import AnalyzedRecord
     from ebbtide.record.rows import PartitionState
-    from harness.cli.cluster_outputs import DownOutput, FaultOutput
     from harness.cli.kafka import ReleaseRow
     from harness.cli.kafka_image import RemovedImage
     from harness.cli.night_outputs import NightOutput, SiteOutput

@@ -59,8 +59,9 @@ def _build(versions: list[str], *, as_json: bool) -> ExitCode:
     import sys
     import time
 
-    from cluster.images import build_image, built_images, connect
-    from cluster.images.find import BuiltImage
+    from cluster.host.containers import connect
+    from cluster.images.build import build_image
+    from cluster.images.find import BuiltImage, built_images
 
     def note(text: str) -> None:
         print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
@@ -79,7 +80,8 @@ def _build(versions: list[str], *, as_json: bool) -> ExitCode:
 
 
 def _list(*, as_json: bool) -> ExitCode:
-    from cluster.images import built_images, connect
+    from cluster.host.containers import connect
+    from cluster.images.find import built_images
 
     with closing(connect()) as client:
         images = built_images(client)
@@ -105,7 +107,8 @@ class RemovedImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _remove(versions: list[str], *, as_json: bool) -> ExitCode:
-    from cluster.images import connect, remove_image
+    from cluster.host.containers import connect
+    from cluster.images.find import remove_image
 
     with closing(connect()) as client:
         for version in versions:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
 import msgspec
 
 from ebbtide.errors import ExitCode
-from harness.nightly.store import FinishedJob, Followup, NightPlan, SkippedJob
+from harness.nightly.store import FinishedJob, Followup, SkippedJob
 from harness.nightly.summary import Trend
 from harness.site.model import Mark
 
@@ -28,28 +25,6 @@ class NightOutput(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     junit: str
     site: str
-
-
-def night_output(
-    plan: NightPlan,
-    done: Sequence[FinishedJob],
-    changes: Trend,
-    followups: Sequence[Followup],
-    files: Mapping[str, Path],
-    exit_code: ExitCode,
-) -> NightOutput:
-    """Return a closed night; `files` has its summary, junit and site."""
-    return NightOutput(
-        night=plan.night,
-        runs=tuple(done),
-        skipped=plan.skipped,
-        followups=tuple(followups),
-        changes=changes,
-        exit_code=exit_code,
-        summary=str(files["summary"]),
-        junit=str(files["junit"]),
-        site=str(files["site"]),
-    )
 
 
 class SiteCell(msgspec.Struct, frozen=True, kw_only=True):

@@ -325,22 +325,33 @@ def _close(args: Args, store: Store, plan: NightPlan) -> ExitCode:
     folder = store.night_folder(plan.night)
     changes, followups = trend(history, plan.night), store.followups(plan.night)
     text = summary_page(plan, done, changes, str(store.runs), followups)
-    write_atomically(folder / "summary.md", text.encode())
-    write_junit(folder / "junit.xml", plan.night, done, plan.skipped)
+    summary, junit = folder / "summary.md", folder / "junit.xml"
+    write_atomically(summary, text.encode())
+    write_junit(junit, plan.night, done, plan.skipped)
     store.save_plan(msgspec.structs.replace(plan, ended_s=time.time()))
     pending = {str(one.run_id) for one in pending_followups(store, plan.night)}
     for one in list(stale_folders(store.runs, history, night=plan.night, keep=args.keep, pending=pending)):
         shutil.rmtree(one, ignore_errors=True)
     site = write_site(site_of([store]), store.folder / SITE)
     code = exit_code(done, args.fail_on)
-    files = {"summary": folder / "summary.md", "junit": folder / "junit.xml", "site": site}
     if args.json:
-        from harness.cli.night_outputs import night_output
+        from harness.cli.night_outputs import NightOutput
 
-        print_json(night_output(plan, done, changes, followups, files, code))
+        output = NightOutput(
+            night=plan.night,
+            runs=tuple(done),
+            skipped=plan.skipped,
+            followups=tuple(followups),
+            changes=changes,
+            exit_code=code,
+            summary=str(summary),
+            junit=str(junit),
+            site=str(site),
+        )
+        print_json(output)
     else:
         print(text)
-        print(f"summary: {files['summary']}\nJUnit:   {files['junit']}\nsite:    {site}")
+        print(f"summary: {summary}\nJUnit:   {junit}\nsite:    {site}")
     return code
 
 

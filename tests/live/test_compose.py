@@ -15,7 +15,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 
-from cluster.images import build_image, connect
+from cluster.host.containers import connect
+from cluster.images.build import build_image
 from cluster.images.find import find_own_image
 from ebbtide.waiting import wait_until
 

@@ -18,8 +18,9 @@ from live.commands import WatchedCommand, ebbtide, records_in
 from live.daemon_proxy import DaemonProxy
 from live.in_process import judge, run_and_judge
 
-from cluster.host.containers import labels_of
-from cluster.images import build_image, connect, find_image
+from cluster.host.containers import connect, labels_of
+from cluster.images.build import build_image
+from cluster.images.find import find_image
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from harness.runner.launch import LaunchOptions

@@ -12,7 +12,7 @@ from host_state import HostState
 from live.commands import records_in
 from live.ordinary_user import OrdinaryUser, shown_to_the_host
 
-from cluster.images import connect
+from cluster.host.containers import connect
 from cluster.privileges.helper_container import LABEL
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest

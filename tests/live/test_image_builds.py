@@ -16,8 +16,9 @@ import pytest
 from docker import DockerClient
 from live.commands import ebbtide
 
-from cluster.images import build_image, connect, find_image
-from cluster.images.find import CLASS_ARCHIVE, IS_KAFKA, RELEASE
+from cluster.host.containers import connect
+from cluster.images.build import build_image
+from cluster.images.find import CLASS_ARCHIVE, IS_KAFKA, RELEASE, find_image
 from cluster.jars.releases import jars_of
 from ebbtide.waiting import wait_until
 

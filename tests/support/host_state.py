@@ -13,7 +13,7 @@ from pathlib import Path
 
 from host_turn import HOST
 
-from cluster.images import DockerError, connect
+from cluster.host.containers import DockerError, connect
 from ebbtide.waiting import WaitExpired, wait_until
 
 _SYSCTLS = ("vm.dirty_writeback_centisecs", "vm.dirty_expire_centisecs", "net.ipv4.ip_forward")

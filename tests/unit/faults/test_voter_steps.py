@@ -9,7 +9,7 @@ import evidence_builders as build
 import pytest
 
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
-from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter
+from cluster.kafka_api.metadata_log import AddVoter, RemoveVoter
 from cluster.runtime.base import NodeInfo
 from cluster.runtime.cluster import Runtime
 from ebbtide.errors import HarnessError, StepImpossible

@@ -16,17 +16,10 @@ from checkout import ROOT
 from docker.errors import ImageNotFound
 
 from cluster.host import containers as daemon
-from cluster.images import (
-    DockerError,
-    build,
-    connect,
-    find_image,
-    official_reference,
-    own_reference,
-    rootfs,
-    why_not_buildable,
-)
-from cluster.images.find import CLASS_ARCHIVE
+from cluster.host.containers import DockerError, connect
+from cluster.images import build, rootfs
+from cluster.images.build import why_not_buildable
+from cluster.images.find import CLASS_ARCHIVE, find_image, official_reference, own_reference
 from ebbtide.errors import HarnessError, UsageError
 
 

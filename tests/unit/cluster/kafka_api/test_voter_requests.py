@@ -9,7 +9,7 @@ import pytest
 
 from cluster.kafka_api.admin_requests import AdminAnswer, ask
 from cluster.kafka_api.connection import BrokerConnection
-from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter
+from cluster.kafka_api.metadata_log import AddVoter, RemoveVoter
 
 DIRECTORY = "AAECAwQFBgcICQoLDA0ODw"
 """The bytes 0 to 15."""

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster import images
+from cluster.host import containers
 from cluster.host.processes import identify
 from cluster.privileges import helper_container, helper_inside, user_namespace
 from cluster.privileges.choice import PrivilegeRequest, rerun_with_privileges
@@ -264,7 +264,7 @@ def test_a_daemon_that_cannot_help_is_refused(
     monkeypatch: pytest.MonkeyPatch, facts: dict[str, object], because: str
 ) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(images, "connect", lambda: _Client(**facts))
+    monkeypatch.setattr(containers, "connect", lambda: _Client(**facts))
     assert because in str(helper_container.why_unavailable())
 
 

@@ -14,7 +14,7 @@ from fake_runtime import FakeNetwork, FakeRuntime
 from cluster.host import containers
 from cluster.host.bridge import BridgeNetwork
 from cluster.host.processes import identify
-from cluster.images import Image
+from cluster.images.find import Image
 from cluster.runtime.choose import DockerChoice, LocalChoice, check_options, choose_runtime
 from cluster.runtime.cluster import Runtime
 from cluster.runtime.docker import DockerRuntime

@@ -14,7 +14,7 @@ import pytest
 from nights import World, job
 
 from cluster.doctor import VOLUMES, Check
-from cluster.images import Image
+from cluster.images.find import Image
 from cluster.runtime.choose import DockerChoice
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.cli.main import main

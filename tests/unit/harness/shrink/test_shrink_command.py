@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from replay_records import LOST
 
-from cluster.images import Image
+from cluster.images.find import Image
 from cluster.runtime.base import PowerLossMethod
 from cluster.runtime.choose import Choice, DockerChoice, LocalChoice
 from ebbtide.errors import ExitCode, HarnessError, UsageError
