@@ -6,7 +6,9 @@ The judge groups items by the rest.
 
 from __future__ import annotations
 
-from analysis.spark.sql import Column, F
+from collections.abc import Mapping, Sequence
+
+from analysis.spark.sql import Column, DataFrame, F
 
 RUN = {"run": "int"}
 PUBLIC = {
@@ -62,3 +64,28 @@ def item(
         column = columns.get(name)
         fields.append((column if column is not None else F.lit(None)).cast(type_).alias(name))
     return F.struct(*fields)
+
+
+def items_of(
+    rows: DataFrame,
+    kind: str,
+    details: Sequence[str] | Mapping[str, str | Column],
+    *,
+    offset: str | Column = "offset",
+    value: str | Column | None = None,
+    **grouping: str | Column,
+) -> DataFrame:
+    """Return an item for each of some rows, as `item` does. A text is the name of a column."""
+    named = details if isinstance(details, Mapping) else dict(zip(details, details, strict=True))
+    row = item(
+        kind,
+        offset=_column(offset),
+        value=None if value is None else _column(value),
+        details={name: _column(one) for name, one in named.items()},
+        **{name: _column(one) for name, one in grouping.items()},
+    )
+    return rows.select(row.alias("item")).select("item.*")
+
+
+def _column(one: str | Column) -> Column:
+    return F.col(one) if isinstance(one, str) else one

@@ -20,7 +20,7 @@ from analysis.spec.generate_schedule import ample_machine, describe_operation, s
 from analysis.spec.generate_steps import FIRST_COUNT, steps_of
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.variants import VARIANTS
-from ebbtide.releases.known_releases import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION, KNOWN
 from ebbtide.scenario.model import (
     ClusterSpec,
     ConsumerSpec,
@@ -30,21 +30,6 @@ from ebbtide.scenario.model import (
     Scenario,
     TopicSpec,
 )
-
-_RANGES: tuple[tuple[str, str, str], ...] = (
-    ("kraft", "3.3", "3.5"),
-    ("kip903", "3.5", "3.6"),
-    ("kip903_36", "3.6", "3.7"),
-    ("strict_min_isr", "3.7", "3.8"),
-    ("strict_min_isr_38", "3.8", "3.9"),
-    ("strict_min_isr_39", "3.9", "4.0"),
-    ("elr_40", "4.0", "4.1"),
-    ("elr_410", "4.1", "4.1.1"),
-    ("elr_41", "4.1.1", "4.3"),
-    ("elr_43", "4.3", "4.5"),
-)
-"""Each variant, the first release that runs it, and the first that no longer does."""
-
 
 _REQUESTS = frozenset(
     {
@@ -166,13 +151,29 @@ def _parts(searched: str, bounds: Bounds, schedule: list[Operation]) -> list[_Pa
     """
     parts: list[_Part] = []
     for elr in (True, False):
-        for variant, first, end in _RANGES:
+        for variant, first, end in _ranges():
             if (elr and not VARIANTS[variant].has_elr) or (not elr and _sets_feature(schedule)):
                 continue
             played = play(ample_machine(variant, bounds, elr=elr), schedule)
             if played.impossible < 0:
                 parts.append(_Part(variant, first, end, elr, played))
     return parts
+
+
+def _ranges() -> list[tuple[str, str, str]]:
+    """Return each variant, the first release that runs it, and the first that no longer does.
+
+    A variant begins with a minor release, unless a patch of that minor release runs an older one.
+    """
+    first_of = {known.variant: known for known in reversed(KNOWN)}
+    minors: dict[tuple[int, int], str] = {}
+    starts = [
+        (variant, "{}.{}".format(*first.minor) if minors.setdefault(first.minor, variant) == variant else first.version)
+        for variant, first in reversed(first_of.items())
+    ]
+    major, minor = KNOWN[-1].minor
+    ends = [*(start for _, start in starts[1:]), f"{major}.{minor + 1}"]
+    return [(variant, start, end) for (variant, start), end in zip(starts, ends, strict=True)]
 
 
 def _predictions(parts: list[_Part], *, formatted: bool) -> Iterator[Prediction]:

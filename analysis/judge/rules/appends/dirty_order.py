@@ -21,7 +21,7 @@ from __future__ import annotations
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.appends.idempotence import is_idempotent
 from analysis.judge.rules.appends.send_order import INVERSIONS, Disordered
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
 from analysis.spark.columns import PARTITION
@@ -49,18 +49,8 @@ def _items(work: Work) -> DataFrame | None:
     pairs = inverted.withColumn("place", F.struct("before.offset", "before.value"))
     found = final_rows.select(*PARTITION, F.struct("offset", "value").alias("place")).join(pairs, [*PARTITION, "place"])
     found = found.dropDuplicates([*PARTITION, "offset", "value"])
-    row = item(
-        RULE.name,
-        offset=F.col("offset"),
-        value=F.col("value"),
-        details={
-            "producer": F.col("producer"),
-            "sequence": F.col("sequence"),
-            "before": F.col("before"),
-            "idempotent": is_idempotent(work.runs),
-        },
-    )
-    return found.select(row.alias("item")).select("item.*")
+    found = found.withColumn("idempotent", is_idempotent(work.runs))
+    return items_of(found, RULE.name, ("producer", "sequence", "before", "idempotent"), value="value")
 
 
 RULE = Anomaly(

@@ -20,9 +20,9 @@ from __future__ import annotations
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.groups.commits_asked import CommitsAsked
 from analysis.reconcile import commits
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.work import Work
-from analysis.spark.sql import DataFrame, F, Window
+from analysis.spark.sql import Column, DataFrame, F, Window
 
 
 def _items(work: Work) -> DataFrame | None:
@@ -39,24 +39,16 @@ def _items(work: Work) -> DataFrame | None:
         .where("before.made IS NOT NULL AND before.served.done_ns < asked_ns")
         .where("served.offset IS NULL OR (made.acked AND made.done_ns < before.made.asked_ns)")
     )
-    details = {
-        "group": F.col("group"),
-        "commit": F.col("before.made.commit"),
-        "sent_ns": F.col("before.made.asked_ns"),
-        "earlier": F.col("before.served"),
-        "served": F.col("served"),
+    details: dict[str, str | Column] = {
+        "group": "group",
+        "commit": "before.made.commit",
+        "sent_ns": "before.made.asked_ns",
+        "earlier": "before.served",
+        "served": "served",
         "settled": settled,
     }
-    row = item(
-        RULE.name,
-        offset=F.col("before.served.offset"),
-        details=details,
-        leader_epoch=F.col("served.leader_epoch"),
-        at_ns=F.col("before.served.done_ns"),
-        settled=settled,
-        group=F.col("group"),
-    )
-    return back.select(row.alias("item")).select("item.*")
+    grouping = {"leader_epoch": "served.leader_epoch", "at_ns": "before.served.done_ns", "group": "group"}
+    return items_of(back, RULE.name, details, offset="before.served.offset", settled=settled, **grouping)
 
 
 RULE = Anomaly(

@@ -21,7 +21,7 @@ from __future__ import annotations
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.groups.commits_asked import CommitsAsked
 from analysis.reconcile import commits
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.work import Work
 from analysis.spark.sql import DataFrame, F, Window
 
@@ -49,21 +49,14 @@ def _items(work: Work) -> DataFrame | None:
         .agg(F.min("newest").alias("newest"), F.min("served").alias("served"))
     )
     details = {
-        "group": F.col("group"),
-        "commit": F.col("lost_commit"),
-        "sent_ns": F.col("newest.asked_ns"),
-        "acked_ns": F.col("newest.done_ns"),
-        "served": F.col("served"),
+        "group": "group",
+        "commit": "lost_commit",
+        "sent_ns": "newest.asked_ns",
+        "acked_ns": "newest.done_ns",
+        "served": "served",
     }
-    row = item(
-        RULE.name,
-        offset=F.col("newest.offset"),
-        details=details,
-        leader_epoch=F.col("served.leader_epoch"),
-        at_ns=F.col("newest.done_ns"),
-        group=F.col("group"),
-    )
-    return lost.select(row.alias("item")).select("item.*")
+    grouping = {"leader_epoch": "served.leader_epoch", "at_ns": "newest.done_ns", "group": "group"}
+    return items_of(lost, RULE.name, details, offset="newest.offset", **grouping)
 
 
 def _with_newest(answers: DataFrame, writes: DataFrame) -> DataFrame:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.groups.copies_asked import CopiesAsked
 from analysis.reconcile import copies
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.work import Work
 from analysis.spark.sql import DataFrame, F
 from ebbtide.coverage_fact import Fact
@@ -38,16 +38,9 @@ def _items(work: Work) -> DataFrame | None:
         )
         .where("copies > 1")
     )
-    details = {
-        "group": F.col("group"),
-        "copied_to": F.col("copied_to"),
-        "copies": F.col("copies"),
-        "values": F.slice("values", 1, _SHOWN_MAX),
-    }
-    row = item(
-        RULE.name, offset=F.col("offset"), value=F.element_at("values", 1), details=details, group=F.col("group")
-    )
-    return twice.select(row.alias("item")).select("item.*")
+    shown = F.slice("values", 1, _SHOWN_MAX)
+    found = twice.withColumns({"value": F.element_at("values", 1), "values": shown})
+    return items_of(found, RULE.name, ("group", "copied_to", "copies", "values"), value="value", group="group")
 
 
 RULE = Anomaly(

@@ -22,7 +22,7 @@ import pyarrow as pa
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.groups.copies_asked import CopiesAsked
 from analysis.reconcile import copies
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.work import Work
 from analysis.rows.facts import CopyFacts, Facts
 from analysis.spark.sql import DataFrame, F
@@ -105,9 +105,7 @@ def _items(work: Work) -> DataFrame | None:
         .groupBy(*copies.INPUT)
         .agg(F.min("value").alias("value"), F.min("committed").alias("committed"))
     )
-    details = {"group": F.col("group"), "committed": F.col("committed")}
-    row = item(RULE.name, offset=F.col("offset"), value=F.col("value"), details=details, group=F.col("group"))
-    return skipped.select(row.alias("item")).select("item.*")
+    return items_of(skipped, RULE.name, ("group", "committed"), value="value", group="group")
 
 
 RULE = Anomaly(

@@ -31,7 +31,7 @@ from __future__ import annotations
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.groups.positions import PASSED, LeftOut
 from analysis.reconcile.final_log_rows import session_ranges
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.undone_deletions import may_have_been_deleted
 from analysis.reconcile.work import Work
 from analysis.spark.columns import PARTITION, can_be_hidden
@@ -64,9 +64,7 @@ def _items(work: Work) -> DataFrame | None:
         .groupBy("group", *_RECORD)
         .agg(F.min("value").alias("value"), F.min("sent_ns").alias("sent_ns"))
     )
-    details = {"group": F.col("group"), "sent_ns": F.col("sent_ns")}
-    row = item(RULE.name, offset=F.col("offset"), value=F.col("value"), details=details)
-    return passed.select(row.alias("item")).select("item.*")
+    return items_of(passed, RULE.name, ("group", "sent_ns"), value="value")
 
 
 RULE = Anomaly(

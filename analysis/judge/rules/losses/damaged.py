@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.work import Work
 from analysis.record.row_batches import Rows
 from analysis.rows.facts import Facts
@@ -55,8 +55,7 @@ def _items(work: Work) -> DataFrame | None:
         .groupBy("run", "topic", "partition", "offset")
         .agg(F.sort_array(F.collect_set("consumer")).alias("consumers"), F.min("polled_ns").alias("polled_ns"))
     )
-    details = {name: F.col(name) for name in ("consumers", "polled_ns")}
-    return places.select(item(RULE.name, offset=F.col("offset"), details=details).alias("item")).select("item.*")
+    return items_of(places, RULE.name, ("consumers", "polled_ns"))
 
 
 RULE = Anomaly(

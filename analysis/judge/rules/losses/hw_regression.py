@@ -37,7 +37,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.model import GroupsOfKind, HwRegression
 from analysis.reconcile.work import Work
 from analysis.record.groups import Ints
@@ -140,17 +140,9 @@ def _items(work: Work) -> DataFrame | None:
     )
     earlier = F.greatest("own", "previous", "older")
     found = _with_earlier(ranked).where(earlier["high_watermark"] > F.col("high_watermark"))
-    details = {name: F.col(name) for name in _OBSERVED}
-    row = item(
-        RULE.name,
-        offset=F.col("high_watermark"),
-        details={**details, "earlier": earlier},
-        leader_epoch=F.col("leader_epoch"),
-        at_ns=F.col("at_ns"),
-        broker=F.col("broker"),
-        earlier=F.col("drop"),
-    )
-    return _with_drop(found).select(row.alias("item")).select("item.*")
+    details: dict[str, str | Column] = {**dict(zip(_OBSERVED, _OBSERVED, strict=True)), "earlier": earlier}
+    grouping = {"leader_epoch": "leader_epoch", "at_ns": "at_ns", "broker": "broker", "earlier": "drop"}
+    return items_of(_with_drop(found), RULE.name, details, offset="high_watermark", **grouping)
 
 
 def _with_earlier(ranked: DataFrame) -> DataFrame:

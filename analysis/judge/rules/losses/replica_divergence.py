@@ -26,7 +26,7 @@ import pyarrow as pa
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.losses.not_in_place import GROUPS
 from analysis.reconcile import crowds
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
 from analysis.rows.replicas import Replicas
@@ -96,8 +96,7 @@ def _items(work: Work) -> DataFrame | None:
     shown = F.slice(F.array_distinct(F.concat("proof", "held")), 1, crowds.LISTED)
     stood = F.when(F.size("held") > crowds.LISTED, F.size("held"))
     details = {"leader_epoch": F.col("older"), "replicas": F.array_sort(shown), "stood": stood}
-    row = item(RULE.name, offset=F.col("offset"), details=details, committed=F.lit(False), leader_epoch=F.col("older"))
-    return offsets.where("differs").select(row.alias("item")).select("item.*")
+    return items_of(offsets.where("differs"), RULE.name, details, committed=F.lit(False), leader_epoch="older")
 
 
 RULE = Anomaly(

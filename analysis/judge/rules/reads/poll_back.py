@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.work import Work
 from analysis.record.row_batches import Rows
 from analysis.rows.facts import Facts
 from analysis.rows.question import KindAnswer, KindQuestion, RunSums
-from analysis.spark.sql import DataFrame, F
+from analysis.spark.sql import DataFrame
 
 
 class _Back(KindQuestion):
@@ -59,9 +59,8 @@ def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if there are none."""
     if work.tables.polls is None:
         return None
-    details = {name: F.col(name) for name in ("consumer", "session", "prev_offset", "polled_ns")}
-    row = item(RULE.name, offset=F.col("offset"), value=F.col("value"), details=details)
-    return work.tables.polls.where("offset <= prev_offset").select(row.alias("item")).select("item.*")
+    back = work.tables.polls.where("offset <= prev_offset")
+    return items_of(back, RULE.name, ("consumer", "session", "prev_offset", "polled_ns"), value="value")
 
 
 RULE = Anomaly(

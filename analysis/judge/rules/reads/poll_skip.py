@@ -35,7 +35,7 @@ import numpy as np
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.final_log_rows import OfFinalRead, mark_final_log_rows, readable_blocks
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
 from analysis.reconcile.work import Work
 from analysis.record.groups import BITS, Bools, Ints, bit_count, bit_of
@@ -152,9 +152,9 @@ def _items(work: Work) -> DataFrame | None:
         F.bool_or("in_final_log").alias("in_final_log"), *((F.max(name) - F.min(name)).alias(name) for name in below)
     )
     skipped = F.when(F.col("committed"), F.col("shown")).otherwise(F.col("open"))
-    details = {name: F.col(name) for name in ("consumer", "session", "prev_offset", "polled_ns")}
-    row = item(RULE.name, offset=F.col("offset"), value=F.col("value"), details={**details, "skipped": skipped})
-    return found.where((skipped > 0) & F.col("in_final_log")).select(row.alias("item")).select("item.*")
+    found = found.withColumn("skipped", skipped).where("skipped > 0 AND in_final_log")
+    details = ("consumer", "session", "prev_offset", "polled_ns", "skipped")
+    return items_of(found, RULE.name, details, value="value")
 
 
 RULE = Anomaly(

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.final_log_rows import OfFinalRead, readable_blocks, session_ranges
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
 from analysis.reconcile.work import Work
 from analysis.record.groups import BITS
@@ -79,12 +79,8 @@ def _items(work: Work) -> DataFrame | None:
         ),
     )
     by = F.get(F.array_sort(F.transform(passed, lambda one: F.struct(one["consumer"], one["session"]))), F.lit(0))
-    row = item(
-        RULE.name,
-        offset=F.col("offset"),
-        details={"passed_over_by": by, "sessions": F.size(passed)},
-    )
-    return offsets.where(F.size(passed) > 0).select(row.alias("item")).select("item.*")
+    found = offsets.where(F.size(passed) > 0)
+    return items_of(found, RULE.name, {"passed_over_by": by, "sessions": F.size(passed)})
 
 
 def _has_bit(mask: str) -> Column:

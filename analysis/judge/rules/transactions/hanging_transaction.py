@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.transactions.verification import asked_no_coordinator
-from analysis.reconcile.items import item
+from analysis.reconcile.items import items_of
 from analysis.reconcile.model import GroupsOfKind, HangingTransaction
 from analysis.reconcile.work import Work
 from analysis.record.groups import BITS
@@ -37,6 +37,7 @@ from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import STILL_S
 from ebbtide.record.tables import schema_of_rows
 
+_SENT = ("producer", "txn", "txn_outcome", "status", "sent_ns")
 _HANGING = schema_of_rows("""
     run int32 topic string partition int32 last_stable int64 high_watermark int64 final_consumer int32
 """)
@@ -97,12 +98,8 @@ def _items(work: Work) -> DataFrame | None:
         return None
     rows = work.spark.createDataFrame(pa.Table.from_pylist(hanging, schema=_HANGING))
     rows = _with_sends(_with_values(rows, work.tables), work.tables)
-    details = {
-        name: F.col(name)
-        for name in ("last_stable", "high_watermark", "producer", "txn", "txn_outcome", "status", "sent_ns")
-    }
-    row = item(RULE.name, offset=F.col("last_stable"), value=F.col("value"), details=details)
-    return rows.select(row.alias("item")).select("item.*")
+    details = ("last_stable", "high_watermark", *_SENT)
+    return items_of(rows, RULE.name, details, offset="last_stable", value="value")
 
 
 def _with_values(rows: DataFrame, tables: RecordTables) -> DataFrame:
@@ -128,13 +125,12 @@ def _with_values(rows: DataFrame, tables: RecordTables) -> DataFrame:
 
 def _with_sends(rows: DataFrame, tables: RecordTables) -> DataFrame:
     """Add what the sends say of the value: its producer, its transaction, and how both ended."""
-    columns = ("producer", "txn", "txn_outcome", "status", "sent_ns")
     if tables.sends is None:
-        return rows.withColumns({name: F.lit(None) for name in columns})
+        return rows.withColumns({name: F.lit(None) for name in _SENT})
     sent = tables.sends.join(F.broadcast(rows.select("run", "value")), ["run", "value"], "left_semi")
-    one = sent.groupBy("run", "value").agg(F.min(F.struct(*columns)).alias("sent"))
+    one = sent.groupBy("run", "value").agg(F.min(F.struct(*_SENT)).alias("sent"))
     named = rows.join(one, ["run", "value"], "left")
-    return named.withColumns({name: F.col(f"sent.{name}") for name in columns})
+    return named.withColumns({name: F.col(f"sent.{name}") for name in _SENT})
 
 
 RULE = Anomaly(
