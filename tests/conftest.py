@@ -141,7 +141,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give a free worker the next file.
 
-    The last worker begins with files that leave the host alone, the others with those that take it.
+    The last worker begins with files that leave the host alone, the others with those that take it. Another than the
+    first and the last one has files that need Spark only when no others are left: a session takes a minute of CPU time
+    until it is as fast as an older one.
     """
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
@@ -153,11 +155,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
         def _assign_work_unit(self, node: WorkerController) -> None:
             first, beside = node is self.nodes[0], len(self.nodes) > 1 and node is self.nodes[-1]
-            # Any other worker has tests that lend the host, between those of the first one.
+            # Any other worker has tests that lend the host, between those of the first one, and no Spark session.
             scopes = self.workqueue if first or beside else reversed(self.workqueue)
-            files = ((scope, config.rootpath / scope.partition("::")[0]) for scope in scopes)
-            liked = (scope for scope, file in files if _takes_host(file) != beside)
-            self.workqueue.move_to_end(next(liked, next(iter(self.workqueue))), last=False)
+
+            def dislikes(scope: str) -> tuple[bool, bool]:
+                file = config.rootpath / scope.partition("::")[0]
+                return _takes_host(file) == beside, not (first or beside) and "mark.spark" in _text(file)
+
+            self.workqueue.move_to_end(min(scopes, key=dislikes), last=False)
             super()._assign_work_unit(node)
 
         def _reschedule(self, node: WorkerController) -> None:
@@ -169,9 +174,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @functools.cache
+def _text(file: Path) -> str:
+    return file.read_text("utf-8")
+
+
+@functools.cache
 def _takes_host(file: Path) -> bool:
     """Whether tests of the file take the host."""
-    text = file.read_text("utf-8")
+    text = _text(file)
     beside = re.search(r"^[^@\n]*mark\.beside", text, re.MULTILINE) is not None
     return not beside and (file.parent.name in ("live", "root") or "mark.root" in text)
 
@@ -179,7 +189,7 @@ def _takes_host(file: Path) -> bool:
 @functools.cache
 def _has_lone_tests(file: Path) -> bool:
     """Whether the tests of a file share nothing, and take long enough to be given out one by one."""
-    return file.parent.name == "live" and _takes_host(file) and 'scope="module"' not in file.read_text("utf-8")
+    return file.parent.name == "live" and _takes_host(file) and 'scope="module"' not in _text(file)
 
 
 @functools.cache
@@ -190,7 +200,7 @@ def _turn(file: Path) -> int:
 
     Of those that take the host, the ones that lend it to judge come last: at the end all workers have such tests.
     """
-    text = file.read_text("utf-8")
+    text = _text(file)
     marks = ("mark.beside", "mark.slow", "mark.spark")
     if _takes_host(file) and "mark.spark" in text:
         return len(marks) + 1 + _has_lone_tests(file)
