@@ -124,7 +124,7 @@ def test_an_interrupted_build_leaves_nothing(client: DockerClient, tmp_path: Pat
 
 def test_an_image_is_listed_and_removed_by_the_command(client: DockerClient, image: str) -> None:
     client.images.get(image).tag("ebbtide/kafka", "9.9.9")
-    assert "ebbtide/kafka:9.9.9" in ebbtide("image", "list").stdout
-    assert ebbtide("image", "remove", "9.9.9").stdout == "Kafka 9.9.9: removed\n"
-    assert ebbtide("image", "remove", "9.9.9").stdout == "Kafka 9.9.9: no image here\n"
+    assert "ebbtide/kafka:9.9.9" in ebbtide("kafka", "image", "list").stdout
+    assert ebbtide("kafka", "image", "remove", "9.9.9").stdout == "Kafka 9.9.9: removed\n"
+    assert ebbtide("kafka", "image", "remove", "9.9.9").stdout == "Kafka 9.9.9: no image here\n"
     assert find_image(client, KAFKA, image) is not None

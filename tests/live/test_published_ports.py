@@ -66,7 +66,7 @@ def test_a_client_on_the_host_writes_and_reads_until_the_daemon_is_killed(first_
     assert [next(consumer).value for _ in range(RECORDS)] == [b"%d" % number for number in range(RECORDS)]
     consumer.close()
     # What cuts the clients off cuts a program on the host off too.
-    cut = ebbtide("fault", "partition", "--from", "brokers", "--to", "clients", "--cluster", name)
+    cut = ebbtide("cluster", "fault", "partition", "--from", "brokers", "--to", "clients", "--cluster", name)
     assert cut.returncode == ExitCode.AS_PREDICTED, cut.stdout + cut.stderr
     with pytest.raises(KafkaError):
         KafkaConsumer(bootstrap_servers=f"127.0.0.1:{first_port}", bootstrap_timeout_ms=3000).topics()
