@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from checkout import DATA, ROOT
 from pages import SHOTS, Pages, judged_pages
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +24,28 @@ def browser() -> Iterator[Browser]:
         started = playwright.chromium.launch(executable_path=chromium, args=args)
         yield started
         started.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens a page in a window of its own, without a network; a script that fails there fails the test."""
+    contexts, failed = [], []
+
+    def open_at(path: Path, *, width: int = 1440, scheme: Any = "light", **more: Any) -> Page:
+        size: Any = {"width": width, "height": 900}
+        motion: Any = "reduce"
+        contexts.append(
+            browser.new_context(viewport=size, color_scheme=scheme, offline=True, reduced_motion=motion, **more)
+        )
+        page = contexts[-1].new_page()
+        page.on("pageerror", lambda error: failed.append(error))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_at
+    for context in contexts:
+        context.close()
+    assert not failed, "a page's script failed"
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import edges
+from pages import check_readable, edges
 from playwright.sync_api import Browser, Page
 
 from analysis.counterexample.page import write_counterexample
@@ -43,29 +43,22 @@ def path(tmp_path_factory: pytest.TempPathFactory, answer: Answer, trace: Trace)
     return page
 
 
-@pytest.fixture
-def opened(browser: Browser, path: Path) -> Iterator[Any]:
-    """Opens the page in a window of its own, without a network."""
-    contexts = []
-
-    def open_page(*, width: int = 1440, scheme: Any = "light", at: Path | None = None, **more: Any) -> Page:
-        size: Any = {"width": width, "height": 900}
-        contexts.append(browser.new_context(viewport=size, color_scheme=scheme, offline=True, **more))
-        page = contexts[-1].new_page()
-        page.goto((at or path).as_uri())
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
+@pytest.fixture(scope="module")
+def shown(browser: Browser, path: Path) -> Iterator[Page]:
+    """The page, opened once: for tests that only look, at any width."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    yield page
+    context.close()
 
 
 def middles(page: Page, selector: str) -> list[float]:
     return [(left + right) / 2 for left, right in edges(page, selector)]
 
 
-def test_every_row_shows_the_leader_and_the_isr_below_their_brokers(opened: Any, trace: Trace) -> None:
-    page = opened()
+def test_every_row_shows_the_leader_and_the_isr_below_their_brokers(shown: Page, trace: Trace) -> None:
+    page = shown
     lanes = dict(zip(sorted(trace.initial), middles(page, ".lanes text")[2:], strict=True))
     for number, words in enumerate([trace.initial, *(step.words for step in trace.steps)]):
         for look, flag, unless in (("leader", w.LEADER, 0), ("isr", w.IN_ISR, w.LEADER), ("elr", w.IN_ELR, w.LEADER)):
@@ -75,9 +68,9 @@ def test_every_row_shows_the_leader_and_the_isr_below_their_brokers(opened: Any,
 
 
 def test_the_arrow_of_the_election_that_loses_goes_from_the_controller_to_the_new_leader(
-    opened: Any, trace: Trace
+    shown: Page, trace: Trace
 ) -> None:
-    page = opened()
+    page = shown
     last = f"#step-{len(trace.steps)}"
     lanes = middles(page, ".lanes text")
     (new,) = [one for one, word in trace.steps[-1].words.items() if word >> DATA_BITS & w.LEADER]
@@ -86,8 +79,8 @@ def test_the_arrow_of_the_election_that_loses_goes_from_the_controller_to_the_ne
     assert page.locator(f"{last} .record.missing").count() == 1
 
 
-def test_the_keyboard_goes_from_step_to_step(opened: Any) -> None:
-    page = opened()
+def test_the_keyboard_goes_from_step_to_step(open_page: Any, path: Path) -> None:
+    page = open_page(path)
     for number in ("0", "1", "2"):
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == number
@@ -97,20 +90,17 @@ def test_the_keyboard_goes_from_step_to_step(opened: Any) -> None:
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (768, "light"), (1440, "light")])
 def test_axe_finds_no_barrier_and_nothing_leaves_the_window(
-    opened: Any, axe: str, shots: Path, width: int, scheme: str
+    open_page: Any, path: Path, axe: str, shots: Path, width: int, scheme: str
 ) -> None:
-    page = opened(width=width, scheme=scheme)
-    page.screenshot(path=shots / f"counterexample-{width}-{scheme}.png", full_page=True)
-    assert page.evaluate("document.documentElement.scrollWidth") == width
-    page.evaluate(axe)
-    found = page.evaluate("axe.run().then(found => found.violations)")
-    assert [(one["id"], [node["html"][:160] for node in one["nodes"]]) for one in found] == []
+    shot = shots / f"counterexample-{width}-{scheme}.png"
+    check_readable(open_page(path, width=width, scheme=scheme), axe, width, shot)
 
 
 @pytest.mark.parametrize("width", [360, 1440])
-def test_no_text_of_a_row_stands_on_another(opened: Any, width: int) -> None:
-    page = opened(width=width)
-    overlaps = page.evaluate(
+def test_no_text_of_a_row_stands_on_another(shown: Page, width: int) -> None:
+    shown.set_viewport_size({"width": width, "height": 900})
+    shown.reload()
+    overlaps = shown.evaluate(
         """() => [...document.querySelectorAll('.seen .plot')].flatMap(row => {
           const boxes = [...row.querySelectorAll('text')].map(one => [one.textContent, one.getBoundingClientRect()]);
           return boxes.flatMap(([text, a], at) => boxes.slice(at + 1).filter(([, b]) =>
@@ -121,16 +111,16 @@ def test_no_text_of_a_row_stands_on_another(opened: Any, width: int) -> None:
     assert overlaps == []
 
 
-def test_the_picture_is_there_without_a_script(opened: Any, trace: Trace) -> None:
-    page = opened(java_script_enabled=False)
+def test_the_picture_is_there_without_a_script(open_page: Any, path: Path, trace: Trace) -> None:
+    page = open_page(path, java_script_enabled=False)
     assert page.locator(".row .plot:visible").count() == len(trace.steps) + 1
 
 
-def test_a_hostile_text_stays_text(opened: Any, tmp_path: Path, answer: Answer, trace: Trace) -> None:
+def test_a_hostile_text_stays_text(open_page: Any, tmp_path: Path, answer: Answer, trace: Trace) -> None:
     hostile = "</title><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
     at = tmp_path / "hostile.html"
     write_counterexample(at, VARIANT, BOUNDS, Property(hostile, hostile, hostile), answer, trace)
-    page = opened(at=at)
+    page = open_page(at)
     assert page.title() == f"Counterexample in elr-43: {hostile}"
     assert page.locator("img").count() == 0
     assert hostile in page.locator("h1").inner_text()

@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import Pages, write_page
-from playwright.sync_api import Browser
+from pages import Pages, check_readable, write_page
 from quick import quick_first
 from records import as_record
 
@@ -47,32 +45,11 @@ def written(tmp_path_factory: pytest.TempPathFactory, pages: Pages) -> dict[str,
     return found
 
 
-@pytest.fixture
-def window(browser: Browser) -> Iterator[Any]:
-    contexts = []
-
-    def open_window(width: int, scheme: Any) -> Any:
-        size: Any = {"width": width, "height": 900}
-        contexts.append(browser.new_context(viewport=size, color_scheme=scheme, offline=True, reduced_motion="reduce"))
-        return contexts[-1].new_page()
-
-    yield open_window
-    for context in contexts:
-        context.close()
-
-
 @pytest.mark.parametrize(("width", "scheme"), quick_first([(360, "dark"), (1440, "light"), (768, "light")], 2))
 def test_axe_finds_no_barrier_on_any_page_and_nothing_leaves_the_window(
-    window: Any, written: dict[str, Path], axe: str, shots: Path, width: int, scheme: str
+    open_page: Any, written: dict[str, Path], axe: str, shots: Path, width: int, scheme: str
 ) -> None:
-    barriers = {}
-    page = window(width, scheme)
+    page = open_page(next(iter(written.values())), width=width, scheme=scheme)
     for name, path in written.items():
         page.goto(path.as_uri())
-        page.screenshot(path=shots / f"{name}-{width}-{scheme}.png", full_page=True)
-        assert page.evaluate("document.documentElement.scrollWidth") == width, name
-        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-        page.evaluate(axe)
-        found = page.evaluate("axe.run().then(found => found.violations)")
-        barriers[name] = [(one["id"], [node["html"][:160] for node in one["nodes"]]) for one in found]
-    assert {name: one for name, one in barriers.items() if one} == {}
+        check_readable(page, axe, width, shots / f"{name}-{width}-{scheme}.png")

@@ -20,34 +20,30 @@ from ebbtide.record.verdict import read_judgement
 pytestmark = pytest.mark.browser
 
 WIDTHS = (360, 768, 1440)
+"""The last one is that of the tests before."""
 NEAR_PX = 1.5
 LOSS = RUNS[0]
 
 
 @pytest.fixture
-def opened(browser: Browser, pages: Pages) -> Iterator[Any]:
-    """Opens a run's page in a window of its own, without a network."""
-    contexts = []
+def opened(open_page: Any, pages: Pages) -> Any:
+    """Opens a run's page in a window of its own."""
+    return lambda name, **more: open_page(pages[name], **more)
 
-    def open_page(
-        name: str, *, width: int = 1440, scheme: str = "light", path: Path | None = None, **more: Any
-    ) -> Page:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,  # type: ignore[arg-type]
-            offline=True,
-            reduced_motion="reduce",
-            **more,
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: pytest.fail(f"the page's script failed: {error}"))
-        page.goto((path or pages[name]).as_uri())
-        return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
+@pytest.fixture(scope="module")
+def shown(browser: Browser, pages: Pages) -> Iterator[dict[str, Page]]:
+    """Each run's page, opened once: for tests that only look, at any width."""
+    context = browser.new_context(offline=True, reduced_motion="reduce")
+    found = {name: context.new_page() for name in RUNS}
+    failed: list[object] = []
+    for name, page in found.items():
+        page.on("pageerror", lambda error: failed.append(error))
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(pages[name].as_uri())
+    yield found
+    context.close()
+    assert not failed, "a page's script failed"
 
 
 def since_start(record: Path, at_ns: int) -> float:
@@ -61,8 +57,8 @@ def first_partition(page: Page) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_an_election_stands_where_the_metadata_log_has_it(opened: Any, pages: Pages, name: str) -> None:
-    page, record = opened(name), pages[name].parent
+def test_an_election_stands_where_the_metadata_log_has_it(shown: dict[str, Page], pages: Pages, name: str) -> None:
+    page, record = shown[name], pages[name].parent
     axis, key = axis_of(page), first_partition(page)
     states = [row for row in rows(record, "partitions") if (row["topic"], row["partition"]) == key]
     states.sort(key=lambda row: int(row["metadata_offset"]))
@@ -73,8 +69,8 @@ def test_an_election_stands_where_the_metadata_log_has_it(opened: Any, pages: Pa
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_fault_lasts_as_long_as_its_step_says(opened: Any, pages: Pages, name: str) -> None:
-    page, record = opened(name), pages[name].parent
+def test_a_fault_lasts_as_long_as_its_step_says(shown: dict[str, Page], pages: Pages, name: str) -> None:
+    page, record = shown[name], pages[name].parent
     axis = axis_of(page)
     lasting = [step for step in steps(record) if step["healed_ns"] is not None]
     drawn = edges(page, "#p0 .span.fault")
@@ -85,8 +81,10 @@ def test_a_fault_lasts_as_long_as_its_step_says(opened: Any, pages: Pages, name:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_the_high_watermark_at_five_times_is_what_a_broker_last_answered(opened: Any, pages: Pages, name: str) -> None:
-    page, record = opened(name), pages[name].parent
+def test_the_high_watermark_at_five_times_is_what_a_broker_last_answered(
+    shown: dict[str, Page], pages: Pages, name: str
+) -> None:
+    page, record = shown[name], pages[name].parent
     axis, key = axis_of(page), first_partition(page)
     answers = sorted(
         (since_start(record, row["at_ns"]), row["high_watermark"])
@@ -177,14 +175,14 @@ def test_without_a_script_the_picture_is_there_and_promises_nothing_more(opened:
     page.screenshot(path=shots / "without-javascript.png", full_page=True)
 
 
-def test_a_hostile_title_stays_text(opened: Any, tmp_path: Path, pages: Pages) -> None:
+def test_a_hostile_title_stays_text(open_page: Any, tmp_path: Path, pages: Pages) -> None:
     hostile = "</title><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
     record = unpack_record(LOSS, tmp_path)
     write_manifest(RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), scenario=hostile))
     toml = (record / "scenario.toml").read_text()
     title = next(line for line in toml.splitlines() if line.startswith("title = "))
     (record / "scenario.toml").write_text(toml.replace(title, f"title = '''{hostile}'''"))
-    page = opened(LOSS, path=write_page(record, read_judgement(RecordFolder(pages[LOSS].parent))))
+    page = open_page(write_page(record, read_judgement(RecordFolder(pages[LOSS].parent))))
     assert page.title() == f"{hostile} on Kafka 3.9.1: as-predicted"
     assert page.locator("img").count() == 0
     assert page.locator("header p").first.inner_text() == f"{hostile} on Apache Kafka 3.9.1: {hostile}"
@@ -192,8 +190,10 @@ def test_a_hostile_title_stays_text(opened: Any, tmp_path: Path, pages: Pages) -
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", RUNS)
-def test_no_text_of_the_picture_stands_on_another(opened: Any, name: str, width: int) -> None:
-    page = opened(name, width=width)
+def test_no_text_of_the_picture_stands_on_another(shown: dict[str, Page], name: str, width: int) -> None:
+    page = shown[name]
+    page.set_viewport_size({"width": width, "height": 900})
+    page.reload()
     overlaps = page.evaluate(
         """() => {
           const boxes = [...document.querySelectorAll('#p0 .label tspan, #p0 .ticks text')]

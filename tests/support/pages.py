@@ -85,3 +85,14 @@ def edges(page: Page, selector: str) -> list[tuple[float, float]]:
         "all => all.map(one => { const box = one.getBoundingClientRect(); return [box.left, box.right]; })",
     )
     return [(left, right) for left, right in found]
+
+
+def check_readable(page: Page, axe: str, width: int, shot: Path) -> None:
+    """Nothing leaves the window, and axe finds no barrier."""
+    page.screenshot(path=shot, full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth") == width, shot.stem
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    page.evaluate(axe)
+    found = page.evaluate("axe.run().then(found => found.violations)")
+    barriers = [(one["id"], [node["html"][:160] for node in one["nodes"]]) for one in found]
+    assert barriers == [], shot.stem
