@@ -20,7 +20,7 @@ from ebbtide.errors import EbbtideError
 
 try:
     with session() as spark:
-        spark.sql("SELECT length(concat_ws(' ', collect_list(repeat('x', 1000)))) FROM range(3000000)").collect()
+        spark.sql("SELECT length(repeat('x', cast(id + 1000000000 AS int))) FROM range(1)").collect()
 except EbbtideError as error:
     print(error)
 """
