@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ebbtide.judging_progress import Heartbeat, place_of
 from ebbtide.shown_text import plural
@@ -55,23 +55,28 @@ def print_saving() -> None:
     print("saving Spark's classes, so that later analyses start sooner", file=sys.stderr, flush=True)
 
 
-class Progress(Protocol):
-    """Receives the progress of an analysis."""
+class Progress:
+    """Receives the progress of an analysis, and prints lines."""
+
+    def __init__(self, beat: Heartbeat) -> None:
+        self._beat = beat
 
     def report_records(self, records: Sequence[str], *, first: bool = False) -> None:
-        """Report the names of the records to judge.
-
-        `first`: Spark starts for the first time here.
-        """
+        """Report the names of the records to judge. `first`: Spark starts for the first time here."""
+        self._beat.records = len(records)
+        longer = f" ({FIRST_TIME})" if first else ""
+        print(f"{records_note(records)}{longer}", file=sys.stderr, flush=True)
 
     def stage(self, doing: str) -> None:
         """Report what is being done now."""
+        self._beat.stage(doing)
 
     def report_judged(self, name: str) -> None:
         """Report that the record in a folder of this name has its verdict, or an error."""
+        self._beat.report_judged()
 
     def watch(self, spark: SparkSession) -> None:
-        """Follow the jobs of this Spark session."""
+        """Follow the jobs of this Spark session, on a terminal."""
 
 
 @contextmanager
@@ -79,7 +84,7 @@ def shown_progress(console: Console | None = None) -> Iterator[Progress]:
     """Show the progress of an analysis while the block runs, on stderr or on a console that is a terminal."""
     if console is None and not sys.stderr.isatty():
         with Heartbeat() as beat:
-            yield _Lines(beat)
+            yield Progress(beat)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -100,24 +105,7 @@ def shown_progress(console: Console | None = None) -> Iterator[Progress]:
             shown.close()
 
 
-class _Lines:
-    def __init__(self, beat: Heartbeat) -> None:
-        self._beat = beat
-        self.stage = beat.stage
-
-    def report_records(self, records: Sequence[str], *, first: bool = False) -> None:
-        self._beat.records = len(records)
-        longer = f" ({FIRST_TIME})" if first else ""
-        print(f"{records_note(records)}{longer}", file=sys.stderr, flush=True)
-
-    def watch(self, spark: SparkSession) -> None:
-        """Print nothing: jobs are for terminals."""
-
-    def report_judged(self, name: str) -> None:
-        self._beat.report_judged()
-
-
-class _OnTerminal:
+class _OnTerminal(Progress):
     """One bar for records, and one for the stages of Spark's jobs."""
 
     def __init__(self, bar: Bar) -> None:
