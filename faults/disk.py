@@ -21,7 +21,7 @@ from cluster.host.slow_volume import Pulses, timed_write
 from cluster.host.volumes import Volume
 from cluster.runtime.base import DiskReplacement, LogLoss
 from cluster.runtime.cluster import Runtime
-from cluster.runtime.log_losses import LogCopies
+from cluster.runtime.disks import LogCopies
 from ebbtide import run_clock
 from ebbtide.logs.segments import partition_folders
 from ebbtide.record.log_losses import HOLDS

@@ -18,7 +18,7 @@ import msgspec
 
 from cluster.runtime.base import PowerLoss
 from cluster.runtime.cluster import Runtime
-from cluster.runtime.log_losses import LogCopies, common_prefix
+from cluster.runtime.disks import LogCopies, common_prefix
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders, segment_files
 from ebbtide.record.node_times import NodeTimes

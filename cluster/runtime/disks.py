@@ -8,6 +8,10 @@ Power loss without a file system shutdown: logs are cut to recovery points.
 The recovery point is the offset up to which the broker has certainly fsynced (Kafka's
 `recovery-point-offset-checkpoint`). Everything above it *may* be lost, so that this is the worst case. The metadata
 log is left alone: a controller fsyncs it before it answers, and a broker reads its copy anew.
+
+What a power loss took is measured by content, since a file may come back with its old length and zeros in it. The
+segments are therefore copied after the SIGKILL, which is what the broker had written, and what the volume gives back
+after the remount is compared byte by byte. A log's loss is everything from its first byte that differs.
 """
 
 from __future__ import annotations
@@ -19,15 +23,93 @@ from pathlib import Path
 
 from cluster.host.ledger import Ledger
 from cluster.host.volumes import Volume
-from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
-from cluster.runtime.log_losses import LogCopies, losses_of_whole_disks
+from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, PowerLoss, PowerLossMethod
 from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.logs.checkpoint_file import RECOVERY_POINTS, cluster_id_in, read_checkpoint
 from ebbtide.logs.scan import Damage, scan_file
-from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders, segment_files
+from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, leo_of, partition_folders, segment_files
 from ebbtide.record.node_times import Span
 from ebbtide.scenario.model import ClusterSpec
+
+_BLOCK = 1 << 20
+
+
+class LogCopies:
+    """Copies of the segments of `data_dirs`, kept in `aside` until `release`."""
+
+    def __init__(self, data_dirs: Sequence[Path], aside: Path) -> None:
+        self._aside = aside
+        self.folders = partition_folders(*data_dirs)
+        """The folder of each log that was copied."""
+        for partition, folder in self.folders.items():
+            kept = aside / str(partition)
+            kept.mkdir(parents=True)
+            for segment in segment_files(folder).values():
+                # The copy reads through the page cache and flushes nothing.
+                shutil.copyfile(segment, kept / segment.name)
+
+    def compare(self) -> dict[str, LogLoss]:
+        """Compare each log's copy with the log now; returns losses by `topic-partition`."""
+        return {
+            str(partition): _compare(before, self.folders[partition])
+            for partition, before in partition_folders(self._aside).items()
+        }
+
+    def release(self) -> None:
+        """Delete the copies."""
+        shutil.rmtree(self._aside, ignore_errors=True)
+
+
+def losses_of_whole_disks(data_dirs: Sequence[Path]) -> dict[str, LogLoss]:
+    """Return the loss of each log on disks that will be replaced: all of it.
+
+    Keyed `topic-partition`.
+    """
+    losses = {}
+    for partition, folder in partition_folders(*data_dirs).items():
+        size_bytes = sum(segment.stat().st_size for segment in segment_files(folder).values())
+        losses[str(partition)] = LogLoss(
+            bytes_before=size_bytes, bytes_after=0, lost_bytes=size_bytes, leo_before=leo_of(folder), leo_after=0
+        )
+    return losses
+
+
+def _compare(before: Path, after: Path) -> LogLoss:
+    old, new = segment_files(before), segment_files(after)
+    return LogLoss(
+        bytes_before=sum(path.stat().st_size for path in old.values()),
+        bytes_after=sum(path.stat().st_size for path in new.values()),
+        lost_bytes=sum(
+            path.stat().st_size - (common_prefix(path, new[base]) if base in new else 0) for base, path in old.items()
+        ),
+        leo_before=leo_of(before),
+        leo_after=leo_of(after),
+    )
+
+
+def common_prefix(first: Path, second: Path) -> int:
+    """Return how many bytes two files have in common from their start."""
+    position = 0
+    with first.open("rb") as one, second.open("rb") as other:
+        while True:
+            left, right = one.read(_BLOCK), other.read(_BLOCK)
+            if left != right or not left:
+                return position + _common_length(left, right)
+            position += len(left)
+
+
+def _common_length(left: bytes, right: bytes) -> int:
+    """Return the length of the common prefix, by halving: a comparison is one memcmp."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[:middle] == right[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 

@@ -18,9 +18,9 @@ from harness.cli import completing
 from harness.cli.analyze_stdin import STDIN, judge_from_stdin
 from harness.cli.command import Args, Command
 from harness.cli.crash import print_error
+from harness.cli.option_values import note_left_out, refuse_folder_of_folders, without_files_beside
 from harness.cli.options import add_fail_on_option, add_json_option, add_rule_option
 from harness.cli.rule_files import note_missing_rules
-from harness.cli.run_arguments import note_left_out, refuse_folder_of_folders, without_files_beside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,9 +22,9 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.shown_text import plural, shown_path
 from harness.cli import completing
 from harness.cli.command import Args, Command
+from harness.cli.option_values import without_files_beside
 from harness.cli.options import add_json_option, add_out_option
 from harness.cli.output import print_json
-from harness.cli.run_arguments import without_files_beside
 
 if TYPE_CHECKING:
     from analysis.compare.page import RunComparison

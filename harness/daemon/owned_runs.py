@@ -12,10 +12,9 @@ from ebbtide.record.manifest import PLAIN_CLUSTER
 from ebbtide.scenario.model import ClusterSpec, Scenario
 from harness.daemon.serving import ClusterDaemon, OwnedCluster
 from harness.runner.display import Display
-from harness.runner.draws import Draws
 from harness.runner.ending import End
 from harness.runner.run import ClusterAfterRun, RunRequest, run_scenario
-from harness.runner.session import Session
+from harness.runner.session import Draws, Session
 
 
 def plain_scenario(kafka: str, cluster: ClusterSpec) -> Scenario:

@@ -53,11 +53,10 @@ from ebbtide.shown_text import shown_path
 from ebbtide.signals import is_interrupt
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_answered_high_watermarks, write_tables
 from harness.runner.display import Display
-from harness.runner.draws import draw
 from harness.runner.ending import End
 from harness.runner.gates import Gate
 from harness.runner.host import client_versions, host_facts, is_disk_full, java_tools, make_record, require_libraries
-from harness.runner.session import Session
+from harness.runner.session import Session, draw
 from harness.runner.settings_check import check_settings, unknown_properties_error
 from workloads.config import FINAL_CONSUMER
 

@@ -1,10 +1,15 @@
-"""The live part of a run: it polls the cluster from start to final read."""
+"""The live part of a run: it polls the cluster from start to final read.
+
+The values that a scenario leaves open are drawn from the run's seed. A seed reproduces these values and nothing else:
+timing, leader elections and the kernel's write-back vary.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import Random
 
 import msgspec
 
@@ -28,7 +33,6 @@ from faults.base import Effect
 from faults.injector import Plan
 from faults.wire import nodes_to_intercept
 from harness.runner.display import SHOW_EVERY_S, Display, NodeState, run_state_of
-from harness.runner.draws import Draws
 from harness.runner.ending import End, Ending
 from harness.runner.gates import Gate
 from harness.runner.node_watch import ClockLog, NodeWatch
@@ -36,6 +40,40 @@ from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 from workloads.forked_clients import ForkedClients
 from workloads.group import Workload
+
+
+class Draws(msgspec.Struct, frozen=True, kw_only=True):
+    """The drawn values.
+
+    `assignments`: for each topic the replicas of each partition, preferred leader first.
+    """
+
+    assignments: Mapping[str, tuple[tuple[int, ...], ...]]
+
+    def lines(self) -> dict[str, str]:
+        """Return each drawn value by name, as the run prints it and the manifest keeps it."""
+        return {
+            f"replicas of {topic}-{partition}": ", ".join(map(str, replicas))
+            for topic, partitions in self.assignments.items()
+            for partition, replicas in enumerate(partitions)
+        }
+
+
+def draw(scenario: Scenario, seed: int) -> Draws:
+    """Draw what the scenario leaves open.
+
+    The same seed draws the same values for the same scenario.
+    """
+    random = Random(seed)
+    brokers = range(1, scenario.cluster.brokers + 1)
+    return Draws(
+        assignments={
+            name: topic.assignment
+            or tuple(tuple(random.sample(brokers, topic.replication_factor)) for _ in range(topic.partitions))
+            for name, topic in scenario.topics.items()
+        }
+    )
+
 
 START_TIMEOUT_S = 90.0
 

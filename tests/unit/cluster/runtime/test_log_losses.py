@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster.runtime.base import LogLoss
-from cluster.runtime.disks import CLEAN_SHUTDOWN, cut_to_recovery_points
-from cluster.runtime.log_losses import LogCopies, common_prefix
+from cluster.runtime.disks import CLEAN_SHUTDOWN, LogCopies, common_prefix, cut_to_recovery_points
 from ebbtide.errors import HarnessError
 from ebbtide.logs.checkpoint_file import RECOVERY_POINTS
 

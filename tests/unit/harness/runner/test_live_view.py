@@ -26,8 +26,8 @@ from ebbtide.scenario import catalogue
 from ebbtide.shown_console import PlainTextConsole
 from harness.runner import session
 from harness.runner.display import Awaited, PlainDisplay, RunState, step_states
-from harness.runner.draws import Draws
 from harness.runner.live_view import LiveDisplay, display_for, letter_of
+from harness.runner.session import Draws
 from workloads.send_account import SendCounts
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"

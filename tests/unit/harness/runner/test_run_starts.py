@@ -28,8 +28,8 @@ from ebbtide.scenario.model import ClusterSpec, Quorum, Scenario
 from ebbtide.waiting import WaitExpired
 from harness.runner import session, settings_check
 from harness.runner.display import Display
-from harness.runner.draws import Draws
 from harness.runner.run import RunRequest, run_scenario
+from harness.runner.session import Draws
 from harness.runner.settings_check import check_settings
 
 CONTROLLERS = (100, 101, 102)
