@@ -8,10 +8,10 @@ the controller's, in whole milliseconds.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from ebbtide.untrusted.parquet import read_rows
 from ebbtide.untrusted.values import decoding
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 TopicPartition = tuple[str, int]
 
@@ -34,6 +35,29 @@ _WRITTEN_FIRST = ("unfenced", "shutting_down")
 
 The records of all other events come behind them.
 """
+
+
+class Lasting(NamedTuple, Generic[S, T]):
+    """A state that lasted: the row that began it, and until when; `end_ns` None: no later row ends it."""
+
+    state: S
+    row: T
+    begin_ns: int
+    end_ns: int | None
+
+
+def lasting(rows: Iterable[tuple[int, T]], state_of: Callable[[T], S | None]) -> Iterator[Lasting[S, T]]:
+    """Yield each state of some rows, which have their times, for as long as it stays the same; None is no state."""
+    open_: tuple[S, T, int] | None = None
+    for at_ns, row in rows:
+        state = state_of(row)
+        if open_ is not None and state != open_[0]:
+            yield Lasting(*open_, at_ns)
+            open_ = None
+        if open_ is None and state is not None:
+            open_ = state, row, at_ns
+    if open_ is not None:
+        yield Lasting(*open_, None)
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True, dict=True):

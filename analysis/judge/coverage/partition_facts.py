@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from analysis.judge.history.returns import unclean_registrations
 from analysis.record.record import Record
-from analysis.record.timeline import Timeline
+from analysis.record.timeline import Timeline, lasting
 from ebbtide.coverage_fact import Fact
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.steps.table import HEALED_BY
@@ -159,9 +159,15 @@ def count(record: Record) -> dict[str, int]:
             _count_ended_reassignment(record, before, after, facts)
     facts["isr-left-again"] = sum(_count_isr_rejoins_left(states) for states in timeline.partitions.values())
     facts["reassignments-held-back"] = sum(1 for _ in _held_back_reassignments(timeline))
-    spans = list(_recovering_spans(timeline))
+    spans = [
+        one
+        for states in timeline.partitions.values()
+        for one in lasting(((state.at_ns, state) for state in states), lambda state: state.recovering or None)
+    ]
     faults = [step.effect_ns for step in steps if step.step in HEALED_BY and step.effect_ns is not None]
-    facts["faults-while-recovering"] = sum(any(start <= at < end for start, end in spans) for at in faults)
+    facts["faults-while-recovering"] = sum(
+        any(one.begin_ns <= at and (one.end_ns is None or at < one.end_ns) for one in spans) for at in faults
+    )
     unknown = _OF_BROKERS if "brokers" in timeline.missing else frozenset[str]()
     return {name: number for name, number in facts.items() if name not in unknown}
 
@@ -242,20 +248,3 @@ def _newest_event(timeline: Timeline, broker: int, metadata_offset: int) -> str 
 def _count_failovers(timeline: Timeline) -> int:
     """Count the controllers that wrote a partition state after another one had."""
     return max(len({state.metadata_epoch for states in timeline.partitions.values() for state in states}) - 1, 0)
-
-
-def _recovering_spans(timeline: Timeline) -> Iterator[tuple[int, float]]:
-    """Yield (start, end) in ns of each stretch in which a partition was RECOVERING.
-
-    The end is infinite if the partition still is RECOVERING.
-    """
-    for states in timeline.partitions.values():
-        began: PartitionState | None = None
-        for state in states:
-            if state.recovering:
-                began = began or state
-            elif began is not None:
-                yield began.at_ns, state.at_ns
-                began = None
-        if began is not None:
-            yield began.at_ns, float("inf")

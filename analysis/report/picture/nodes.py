@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
 
 from analysis.judge.history.returns import unclean_registrations
-from analysis.record.timeline import Timeline
+from analysis.record.timeline import Lasting, Timeline, lasting
 from analysis.report.picture.model import Details, EventMark, NodeLane, NodeState, StateSpan
 from analysis.sentences import words
 from analysis.sentences.steps import proof
@@ -196,36 +196,27 @@ def _event_details(event: BrokerEvent, zero_ns: int) -> Details:
     return tuple((name, value) for name, value in rows if value)
 
 
+_REGISTRATIONS: Mapping[str, NodeState | None] = {
+    "registered": "fenced",
+    "fenced": "fenced",
+    "shutting_down": "shutting-down",
+    "unregistered": "unregistered",
+    "unfenced": None,
+}
+
+
 def _registration(events: Sequence[BrokerEvent], zero_ns: int) -> Iterator[StateSpan]:
     """Yield what the controller says of a broker while that is not `unfenced`."""
-    states: dict[str, NodeState | None] = {
-        "registered": "fenced",
-        "fenced": "fenced",
-        "shutting_down": "shutting-down",
-        "unregistered": "unregistered",
-        "unfenced": None,
-    }
-    open_: tuple[NodeState, BrokerEvent] | None = None
-    for event in events:
-        state = states.get(event.event, open_[0] if open_ else None)
-        if open_ is not None and state != open_[0]:
-            yield _registration_span(open_, event.at_ns, zero_ns)
-            open_ = None
-        if open_ is None and state is not None:
-            open_ = state, event
-    if open_ is not None:
-        yield _registration_span(open_, None, zero_ns)
-
-
-def _registration_span(open_: tuple[NodeState, BrokerEvent], end_ns: int | None, zero_ns: int) -> StateSpan:
-    state, event = open_
-    return StateSpan(
-        begin_ns=event.at_ns,
-        end_ns=end_ns,
-        state=state,
-        text=state.replace("-", " "),
-        details=_event_details(event, zero_ns),
-    )
+    known = [(event.at_ns, event) for event in events if event.event in _REGISTRATIONS]
+    spans: Iterator[Lasting[NodeState, BrokerEvent]] = lasting(known, lambda event: _REGISTRATIONS[event.event])
+    for one in spans:
+        yield StateSpan(
+            begin_ns=one.begin_ns,
+            end_ns=one.end_ns,
+            state=one.state,
+            text=one.state.replace("-", " "),
+            details=_event_details(one.row, zero_ns),
+        )
 
 
 def _marks(events: Sequence[BrokerEvent], unclean: set[int], zero_ns: int) -> Iterator[EventMark]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from analysis.record.elections import ElectionEvent
-from analysis.record.timeline import TopicPartition
+from analysis.record.timeline import Lasting, TopicPartition, lasting
 from analysis.report.picture.model import (
     Details,
     ElectionMark,
@@ -57,16 +57,18 @@ def roles_of(
 def _role_spans(
     states: Sequence[PartitionState], broker: int, zero_ns: int, deletions: Sequence[int]
 ) -> Iterator[StateSpan]:
-    open_: tuple[RoleState, PartitionState] | None = None
-    for at_ns, state in with_deletions(states, deletions):
-        role = role_of(state, broker) if state is not None else None
-        if open_ is not None and role == open_[0]:
-            continue
-        if open_ is not None:
-            yield _role_span(open_, at_ns, zero_ns)
-        open_ = (role, state) if role is not None and state is not None else None
-    if open_ is not None:
-        yield _role_span(open_, None, zero_ns)
+    spans: Iterator[Lasting[RoleState, PartitionState | None]] = lasting(
+        with_deletions(states, deletions), lambda state: None if state is None else role_of(state, broker)
+    )
+    for one in spans:
+        assert one.row is not None
+        yield StateSpan(
+            begin_ns=one.begin_ns,
+            end_ns=one.end_ns,
+            state=one.state,
+            text=_ROLE_TEXT[one.state],
+            details=state_details(one.row, zero_ns),
+        )
 
 
 def with_deletions(
@@ -75,17 +77,6 @@ def with_deletions(
     """Return the states with their times, and None at each time at which the topic was deleted."""
     found: list[tuple[int, PartitionState | None]] = [(state.at_ns, state) for state in states]
     return sorted([*found, *((at_ns, None) for at_ns in deletions)], key=lambda one: one[0])
-
-
-def _role_span(open_: tuple[RoleState, PartitionState], end_ns: int | None, zero_ns: int) -> StateSpan:
-    role, state = open_
-    return StateSpan(
-        begin_ns=state.at_ns,
-        end_ns=end_ns,
-        state=role,
-        text=_ROLE_TEXT[role],
-        details=state_details(state, zero_ns),
-    )
 
 
 def state_details(state: PartitionState, zero_ns: int) -> Details:
@@ -174,16 +165,12 @@ def _blame_details(blame: Blame | None) -> Details:
 
 def leaderless_of(states: Sequence[PartitionState], deletions: Sequence[int] = ()) -> Iterator[tuple[int, int | None]]:
     """Yield the spans without a leader; a topic that was deleted needs none."""
-    begin_ns: int | None = None
-    for at_ns, state in with_deletions(states, deletions):
-        is_leaderless = state is not None and state.leader < 0
-        if is_leaderless and begin_ns is None:
-            begin_ns = at_ns
-        elif not is_leaderless and begin_ns is not None:
-            yield begin_ns, at_ns
-            begin_ns = None
-    if begin_ns is not None:
-        yield begin_ns, None
+    for one in lasting(with_deletions(states, deletions), lambda state: _is_leaderless(state) or None):
+        yield one.begin_ns, one.end_ns
+
+
+def _is_leaderless(state: PartitionState | None) -> bool:
+    return state is not None and state.leader < 0
 
 
 def lost_bands(verdict: Verdict, states: Sequence[PartitionState], key: TopicPartition) -> Iterator[LostBand]:
