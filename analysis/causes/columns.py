@@ -20,10 +20,7 @@ from analysis.record.groups import parts_of
 from analysis.record.record import Record
 from analysis.record.row_batches import Rows
 from analysis.record.scans import Scan
-from ebbtide.record.files import ANOMALIES_DIR
-from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.rules.table import LOST, VANISHED
-from ebbtide.untrusted.parquet import read_rows
 
 _WHOLE_MAX = 2_000_000
 """Of a record with at most so many sends, polls and rows of logs, all stay; of a larger one, about as many."""
@@ -103,9 +100,7 @@ def _each(record: RecordFiles) -> int:
 
 def listed(record: RecordFiles) -> Mapping[Place, tuple[Ints, Ints]]:
     """Return the values and the offsets of the records that the reconciliation lists as missing, by partition."""
-    files, where = record.folder.files(ANOMALIES_DIR), pc.field("kind").isin([LOST, VANISHED])
-    names = ["topic", "partition", "value", "offset"]
-    table = read_rows(files, ANOMALIES_DIR, schema=ANOMALY_SCHEMA, columns=names, where=where)
+    table = record.items(["topic", "partition", "value", "offset"], pc.field("kind").isin([LOST, VANISHED]))
     found = {}
     for topic, partition in set(zip(table["topic"].to_pylist(), table["partition"].to_pylist(), strict=True)):
         mine = table.filter((pc.field("topic") == topic) & (pc.field("partition") == partition))

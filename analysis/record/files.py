@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 from analysis.record.small_files import SmallFiles
 from analysis.record.table_files import TableFile, check_file, check_manifest
 from ebbtide.errors import Problems, UsageError
-from ebbtide.record.tables import TABLES
+from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES
 from ebbtide.untrusted.files import is_file
-from ebbtide.untrusted.parquet import ParquetSource, read_batches
+from ebbtide.untrusted.parquet import ParquetSource, read_batches, read_rows
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -114,6 +115,11 @@ class RecordFiles(SmallFiles):
         """Yield the rows of a table as structs, whose fields are the columns to read."""
         for batch in self.batches(table, kind.__struct_fields__, where):
             yield from msgspec.convert(batch.to_pylist(), list[kind])  # type: ignore[valid-type]
+
+    def items(self, columns: Sequence[str], where: pc.Expression) -> pa.Table:
+        """Return rows of anomalies/, which the reconciliation has written; empty where it is missing."""
+        files = self.folder.files(ANOMALIES_DIR)
+        return read_rows(files, ANOMALIES_DIR, schema=ANOMALY_SCHEMA, columns=columns, where=where)
 
 
 def of_partition(topic: str, partition: int) -> pc.Expression:

@@ -24,12 +24,9 @@ from analysis.record.record import Record
 from analysis.record.timeline import Timeline
 from analysis.sentences import words
 from analysis.sentences.elections import ROAD_TEXT, elections_by_offset, is_broken_promise
-from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
-from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Loss, Verdict
 from ebbtide.rules.table import LOST
-from ebbtide.untrusted.parquet import read_rows
 
 STORIES_MAX = 12
 
@@ -68,13 +65,8 @@ def stories_of(record: Record, verdict: Verdict, zero_ns: int | None) -> tuple[L
     told = verdict.losses[:STORIES_MAX]
     if not told:
         return ()
-    lost = read_rows(
-        record.folder.files(ANOMALIES_DIR),
-        ANOMALIES_DIR,
-        schema=ANOMALY_SCHEMA,
-        columns=["topic", "partition", "offset", "value"],
-        where=(pc.field("kind") == LOST) & reduce(or_, map(_in_range, told)),
-    )
+    there = (pc.field("kind") == LOST) & reduce(or_, map(_in_range, told))
+    lost = record.items(["topic", "partition", "offset", "value"], there)
     return tuple(_story(record, loss, lost.filter(_in_range(loss)), zero_ns, verdict) for loss in told)
 
 

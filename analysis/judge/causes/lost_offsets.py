@@ -9,14 +9,15 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from analysis.record.files import of_partition
 from analysis.record.record import Record
+from ebbtide.errors import UsageError
 from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.rules.table import LOST
+from ebbtide.untrusted.parquet import read_batches
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import LostRange, VanishedRange
@@ -58,15 +59,15 @@ def lowest_between(record: Record, vanished: VanishedRange, starts: list[int]) -
 
 def _items(record: Record, kind: str, of: LostRange | VanishedRange, group: _Details) -> list[tuple[int, int]] | None:
     """Return offset and value of each item of a range; None: anomalies/ does not hold exactly its items."""
-    files = [str(file) for file in sorted((record.folder / ANOMALIES_DIR).glob("*.parquet"))]
     decoder, found = msgspec.json.Decoder(_Details), list[tuple[int, int]]()
     where = (pc.field("kind") == kind) & of_partition(of.topic, of.partition)
     where &= (pc.field("offset") >= of.first_offset) & (pc.field("offset") <= of.last_offset)
-    names = ["offset", "value", "details"]
+    names = ("offset", "value", "details")
+    files = record.folder.files(ANOMALIES_DIR)
     try:
-        for batch in ds.dataset(files, format="parquet").to_batches(columns=names, filter=where):
+        for batch in read_batches(files, ANOMALIES_DIR, schema=ANOMALY_SCHEMA, columns=names, where=where):
             rows = zip(*(batch[name].to_pylist() for name in names), strict=True)
             found += [(offset, value) for offset, value, details in rows if decoder.decode(details) == group]
-    except (pa.ArrowException, OSError, msgspec.DecodeError, KeyError, TypeError):
+    except (UsageError, msgspec.DecodeError, TypeError):
         return None
     return found if len(found) == of.count else None

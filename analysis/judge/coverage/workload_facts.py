@@ -18,10 +18,8 @@ from ebbtide.coverage_fact import Fact
 from ebbtide.record.clients import ClientEvent
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import ACKS_SPELLED
-from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.rules.table import LOST
 from ebbtide.scenario.kafka_settings import OTHER_LIBRARIES
-from ebbtide.untrusted.parquet import read_rows
 
 FACTS = (
     Fact("clients", "acked-with-acks-0", "records handed over with acks=0", "KIP-966, HW 5"),
@@ -130,8 +128,7 @@ def _count_acked(record: Record, sends: AckedCounts, facts: Counter[str]) -> Non
 
 def _count_torn(record: Record, acked: Mapping[int, int], facts: Counter[str]) -> None:
     """Count the committed transactions that lost some or all of their `acked` records."""
-    files, is_lost = record.folder.files(ANOMALIES_DIR), pc.field("kind") == LOST
-    values = read_rows(files, ANOMALIES_DIR, schema=ANOMALY_SCHEMA, columns=["value"], where=is_lost)["value"]
+    values = record.items(["value"], pc.field("kind") == LOST)["value"]
     gone: Counter[int] = Counter()
     if acked and len(values):
         committed = (pc.field("txn_outcome") == "committed") & pc.field("txn").is_valid()
