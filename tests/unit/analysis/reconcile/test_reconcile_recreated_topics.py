@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile
+from analysis.items import reconcile_all
 from analysis.reconcile.model import Reconciliation
 from analysis.rows.deletions import deletions_of
 from ebbtide.record.folder import RecordFolder
@@ -31,12 +31,6 @@ RECREATED = StepEntry(
 DELETED, UNKNOWN = "t@1", "t@?"
 
 
-def reconciled(spark: SparkSession, folder: Path, builder: RecordBuilder, *steps: StepEntry) -> Reconciliation:
-    record = builder.write(folder / "run")
-    write_steps(RecordFolder(record), [*steps, RECREATED])
-    return reconcile(spark, as_record(record, builder.manifest()))
-
-
 def lost_values(found: Reconciliation) -> list[object]:
     return [example["value"] for one in found.anomalies if one.kind == "lost" for example in one.examples]
 
@@ -47,52 +41,68 @@ def recreated() -> RecordBuilder:
     return builder.on("t").led_by(2, epoch=0).acked(3, 4, 5, at=0)
 
 
-@pytest.mark.spark
-def test_records_of_a_deleted_topic_are_neither_lost_nor_replaced_by_those_of_the_new_topic(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    found = reconciled(spark, tmp_path, recreated().final(3, 4, 5).end(high_watermark=3))
-    assert not found.anomalies
-    assert not {"lost", "duplicate", "inconsistent-offset", "vanished"} & found.unknown.keys()
+def whole() -> RecordBuilder:
+    """The final read has all records of the new topic."""
+    return recreated().final(3, 4, 5).end(high_watermark=3)
 
 
-@pytest.mark.spark
-def test_a_record_of_the_new_topic_is_lost_as_ever(spark: SparkSession, tmp_path: Path) -> None:
-    found = reconciled(spark, tmp_path, recreated().final(3, 4).end(high_watermark=2))
-    assert lost_values(found) == [5]
-
-
-@pytest.mark.spark
-def test_an_election_before_the_deletion_leaves_the_loss_unknown(spark: SparkSession, tmp_path: Path) -> None:
+def elected_before_the_deletion() -> RecordBuilder:
     builder = RecordBuilder().on(DELETED).led_by(1, epoch=0, at_ns=1).acked(0, 1, at=0).led_by(2, epoch=1)
-    builder.not_in_final_read().on("t").led_by(2, epoch=0).acked(3, at=0).final(3).end(high_watermark=1)
-    found = reconciled(spark, tmp_path, builder)
-    assert lost_values(found) == []
-    assert "no earlier election had lost them" in found.unknown["lost"]
+    return builder.not_in_final_read().on("t").led_by(2, epoch=0).acked(3, at=0).final(3).end(high_watermark=1)
+
+
+def sent_to_either(status: str) -> RecordBuilder:
+    builder = whole().on(UNKNOWN)
+    return builder.send(9, at=3 if status == "acked" else None, status=status).not_in_final_read()
+
+
+LOST = {
+    "those of the deleted topic are neither lost nor replaced": (whole(), [], ""),
+    "one of the new topic is lost as ever": (recreated().final(3, 4).end(high_watermark=2), [5], ""),
+    "an election before the deletion": (elected_before_the_deletion(), [], "no earlier election had lost them"),
+    "acked by either": (sent_to_either("acked"), [], "no log says which of the two had them"),
+    "failed at either": (sent_to_either("failed"), [], ""),
+    "unknown at either": (sent_to_either("unknown"), [], ""),
+}
+"""Records, the values that are lost, and why it is not known whether more are."""
+HWS = {topic: whole().on(topic).served(3).on("t").served(1).served(3) for topic in (DELETED, "t")}
+"""An HW of one of the two topics, and a lower one of the new topic."""
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reconciliation]:
+    """All of these records, reconciled in the same jobs."""
+    built = {name: builder for name, (builder, _, _) in LOST.items()} | HWS
+    records = []
+    for builder in built.values():
+        record = builder.write(tmp_path_factory.mktemp("recreated") / "run")
+        write_steps(RecordFolder(record), [RECREATED])
+        records.append(as_record(record, builder.manifest()))
+    return dict(zip(built, reconcile_all(spark, records), strict=True))
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("status", "is_known"), [("acked", False), ("failed", True), ("unknown", True)])
-def test_an_acked_record_that_may_have_gone_to_either_topic_leaves_the_loss_unknown(
-    spark: SparkSession, tmp_path: Path, status: str, is_known: bool
-) -> None:
-    builder = recreated().final(3, 4, 5).end(high_watermark=3).on(UNKNOWN)
-    builder.send(9, at=3 if status == "acked" else None, status=status).not_in_final_read()
-    found = reconciled(spark, tmp_path, builder)
-    assert lost_values(found) == []
-    assert ("lost" not in found.unknown) == is_known
-    if not is_known:
-        assert "no log says which of the two had them" in found.unknown["lost"]
+@pytest.mark.parametrize("name", LOST)
+def test_a_record_is_lost_of_its_own_topic_or_it_is_not_known(found: dict[str, Reconciliation], name: str) -> None:
+    _, lost, why = LOST[name]
+    assert lost_values(found[name]) == lost
+    assert ("lost" in found[name].unknown) == bool(why)
+    assert why in found[name].unknown.get("lost", "")
+
+
+@pytest.mark.spark
+def test_records_of_a_deleted_topic_are_in_no_anomaly(found: dict[str, Reconciliation]) -> None:
+    judged = found["those of the deleted topic are neither lost nor replaced"]
+    assert not judged.anomalies
+    assert not {"lost", "duplicate", "inconsistent-offset", "vanished"} & judged.unknown.keys()
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("first", "regressions"), [(DELETED, 0), ("t", 1)])
 def test_the_hw_of_the_new_topic_is_not_compared_with_that_of_the_deleted_one(
-    spark: SparkSession, tmp_path: Path, first: str, regressions: int
+    found: dict[str, Reconciliation], first: str, regressions: int
 ) -> None:
-    builder = recreated().final(3, 4, 5).end(high_watermark=3)
-    found = reconciled(spark, tmp_path, builder.on(first).served(3).on("t").served(1).served(3))
-    assert sum(one.count for one in found.anomalies if one.kind == "hw-regression") == regressions
+    assert sum(one.count for one in found[first].anomalies if one.kind == "hw-regression") == regressions
 
 
 @pytest.mark.parametrize(("fired_ns", "leo_after", "is_sure"), [(5, 8, False), (5, 9, True), (10**16, 8, True)])

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile
+from analysis.items import reconcile_all
 from analysis.reconcile.model import Reconciliation
 from analysis.rows.deletions import Deletion, deletions_of
 from ebbtide.record.folder import RecordFolder
@@ -29,12 +28,6 @@ def deletion(*, new: int = 3, old: int = 0, epoch: int = 0, answered_ns: int = L
         parameters={"partition": "t-0"},
         proof={"log_start": move | proof},
     )
-
-
-def reconciled(spark: SparkSession, folder: Path, builder: RecordBuilder, *steps: StepEntry) -> Reconciliation:
-    record = builder.write(folder / "run")
-    write_steps(RecordFolder(record), [msgspec.structs.replace(step, index=at) for at, step in enumerate(steps)])
-    return reconcile(spark, as_record(record, builder.manifest()))
 
 
 def lost_values(found: Reconciliation) -> list[object]:
@@ -115,79 +108,118 @@ def test_a_damaged_steps_file_deletes_nothing(tmp_path: Path) -> None:
     assert deletions_of(as_record(record)) == ()
 
 
-@pytest.mark.spark
-def test_records_below_a_deleted_log_start_are_neither_lost_nor_unknown(spark: SparkSession, tmp_path: Path) -> None:
-    builder = RecordBuilder().led_by(1, epoch=0).acked(0, 1, 2, 3, 4, at=0).final(3, 4, at=3)
-    found = reconciled(spark, tmp_path, builder.end(log_start=3, high_watermark=5), deletion(new=3))
-    assert lost_values(found) == []
-    assert "lost" not in found.unknown
+def five() -> RecordBuilder:
+    """Five acked records of one leader."""
+    return RecordBuilder().led_by(1, epoch=0).acked(0, 1, 2, 3, 4, at=0)
 
 
-@pytest.mark.spark
-def test_a_record_above_the_deleted_log_start_is_lost_as_ever(spark: SparkSession, tmp_path: Path) -> None:
-    builder = RecordBuilder().led_by(1, epoch=0).acked(0, 1, 2, 3, 4, at=0).final(3, at=3)
-    found = reconciled(spark, tmp_path, builder.end(log_start=3, high_watermark=4), deletion(new=3))
-    assert lost_values(found) == [4]
-
-
-@pytest.mark.spark
-def test_without_the_step_the_records_below_the_log_start_are_not_known_to_have_been_there(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    builder = RecordBuilder().led_by(1, epoch=0).acked(0, 1, 2, 3, 4, at=0).final(3, 4, at=3)
-    found = reconciled(spark, tmp_path, builder.end(log_start=3, high_watermark=5), deletion(new=2))
-    assert "not known to have been there" in found.unknown["lost"]
-
-
-@pytest.mark.spark
-def test_an_election_between_ack_and_deletion_leaves_the_loss_unknown(spark: SparkSession, tmp_path: Path) -> None:
-    builder = RecordBuilder().led_by(1, epoch=0, at_ns=1).acked(0, 1, 2, at=0).led_by(2, epoch=1)
-    builder.acked(3, 4, at=3).final(3, 4, at=3).end(log_start=3, high_watermark=5)
-    found = reconciled(spark, tmp_path, builder, deletion(new=3, epoch=1))
-    assert lost_values(found) == []
-    assert "no earlier election had lost them" in found.unknown["lost"]
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize(("acks", "is_known"), [(-1, True), (1, False)])
-def test_only_acks_all_of_a_later_epoch_surely_stood(
-    spark: SparkSession, tmp_path: Path, acks: int, is_known: bool
-) -> None:
+def of_a_later_epoch(acks: int) -> RecordBuilder:
     builder = RecordBuilder().led_by(1, epoch=0, at_ns=1).led_by(2, epoch=1, at_ns=2)
     builder.acked(0, 1, 2, at=0, acks=acks, sent_ns=5_000_000, done_ns=6_000_000).acked(3, at=3)
-    builder.final(3, at=3).end(log_start=3, high_watermark=4)
-    found = reconciled(spark, tmp_path, builder, deletion(new=3, epoch=1))
-    assert ("lost" not in found.unknown) == is_known
+    return builder.final(3, at=3).end(log_start=3, high_watermark=4)
 
 
-@pytest.mark.spark
-def test_what_was_sent_after_the_answer_was_not_deleted_by_it(spark: SparkSession, tmp_path: Path) -> None:
-    builder = RecordBuilder().led_by(1, epoch=0, at_ns=1)
-    builder.acked(0, 1, 2, at=0, sent_ns=20, done_ns=30).acked(3, at=3).final(3, at=3).end(high_watermark=4)
-    found = reconciled(spark, tmp_path, builder, deletion(new=3, answered_ns=10))
-    assert lost_values(found) == [0, 1, 2]
-
-
-@pytest.mark.spark
-def test_deleted_records_are_not_lost_where_the_log_start_went_back_without_them(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    builder = RecordBuilder().led_by(1, epoch=0).acked(0, 1, 2, 3, at=0).read(0, 1, at=0).final(3, at=3)
-    found = reconciled(spark, tmp_path, builder.end(log_start=0, high_watermark=4), deletion(new=3))
-    assert found.anomalies == []
-    assert "lost" not in found.unknown
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    ("log_start", "then", "kinds"), [(0, 3, set()), (0, 6, {"unseen"}), (3, 6, {"unseen", "poll-skip"})]
-)
-def test_a_consumer_may_pass_by_what_was_deleted_and_came_back(
-    spark: SparkSession, tmp_path: Path, log_start: int, then: int, kinds: set[str]
-) -> None:
+def passed_by(log_start: int, then: int) -> RecordBuilder:
     builder = RecordBuilder().led_by(1, epoch=0).acked(*range(7), at=0)
     builder.read(0, at=0).read(then, at=then, prev_offset=0)
-    builder.final(*range(log_start, 7), at=log_start).end(log_start=log_start, high_watermark=7)
-    found = reconciled(spark, tmp_path, builder, deletion(new=3))
-    assert {one.kind for one in found.anomalies} == kinds
-    assert {"unseen", "poll-skip"} & found.unknown.keys() == ({"unseen", "poll-skip"} if log_start < 3 else set())
+    return builder.final(*range(log_start, 7), at=log_start).end(log_start=log_start, high_watermark=7)
+
+
+LOST: dict[str, tuple[RecordBuilder, StepEntry, list[int], str]] = {
+    "records below a deleted log start are neither lost nor unknown": (
+        five().final(3, 4, at=3).end(log_start=3, high_watermark=5),
+        deletion(new=3),
+        [],
+        "",
+    ),
+    "a record above the deleted log start is lost as ever": (
+        five().final(3, at=3).end(log_start=3, high_watermark=4),
+        deletion(new=3),
+        [4],
+        "",
+    ),
+    "without the step the records below the log start are not known to have been there": (
+        five().final(3, 4, at=3).end(log_start=3, high_watermark=5),
+        deletion(new=2),
+        [],
+        "not known to have been there",
+    ),
+    "an election between ack and deletion leaves the loss unknown": (
+        RecordBuilder()
+        .led_by(1, epoch=0, at_ns=1)
+        .acked(0, 1, 2, at=0)
+        .led_by(2, epoch=1)
+        .acked(3, 4, at=3)
+        .final(3, 4, at=3)
+        .end(log_start=3, high_watermark=5),
+        deletion(new=3, epoch=1),
+        [],
+        "no earlier election had lost them",
+    ),
+    "acks=all of a later epoch surely stood": (of_a_later_epoch(-1), deletion(new=3, epoch=1), [], ""),
+    "acks=1 of a later epoch did not surely stand": (
+        of_a_later_epoch(1),
+        deletion(new=3, epoch=1),
+        [],
+        "no earlier election had lost them",
+    ),
+    "what was sent after the answer was not deleted by it": (
+        RecordBuilder()
+        .led_by(1, epoch=0, at_ns=1)
+        .acked(0, 1, 2, at=0, sent_ns=20, done_ns=30)
+        .acked(3, at=3)
+        .final(3, at=3)
+        .end(high_watermark=4),
+        deletion(new=3, answered_ns=10),
+        [0, 1, 2],
+        "",
+    ),
+    "deleted records are not lost where the log start went back without them": (
+        RecordBuilder()
+        .led_by(1, epoch=0)
+        .acked(0, 1, 2, 3, at=0)
+        .read(0, 1, at=0)
+        .final(3, at=3)
+        .end(log_start=0, high_watermark=4),
+        deletion(new=3),
+        [],
+        "",
+    ),
+}
+"""Records, the step of each, the values that are lost, and why it is not known whether more are."""
+
+PASSED_BY: dict[tuple[int, int], set[str]] = {(0, 3): set(), (0, 6): {"unseen"}, (3, 6): {"unseen", "poll-skip"}}
+"""Where the final log starts, and where a consumer goes on after offset 0: what it surely passed by."""
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[object, Reconciliation]:
+    """All of these records, reconciled in the same jobs."""
+    built: dict[object, tuple[RecordBuilder, StepEntry]] = {name: one[:2] for name, one in LOST.items()}
+    built |= {places: (passed_by(*places), deletion(new=3)) for places in PASSED_BY}
+    records = []
+    for builder, step in built.values():
+        record = builder.write(tmp_path_factory.mktemp("deletions") / "run")
+        write_steps(RecordFolder(record), [step])
+        records.append(as_record(record, builder.manifest()))
+    return dict(zip(built, reconcile_all(spark, records), strict=True))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", LOST)
+def test_what_was_deleted_is_lost_or_unknown_as_it_says(found: dict[object, Reconciliation], name: str) -> None:
+    _, _, lost, why = LOST[name]
+    assert lost_values(found[name]) == lost
+    assert {one.kind for one in found[name].anomalies} <= {"lost"}
+    assert ("lost" in found[name].unknown) == bool(why)
+    assert why in found[name].unknown.get("lost", "")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("places", PASSED_BY)
+def test_a_consumer_may_pass_by_what_was_deleted_and_came_back(
+    found: dict[object, Reconciliation], places: tuple[int, int]
+) -> None:
+    assert {one.kind for one in found[places].anomalies} == PASSED_BY[places]
+    unknown = {"unseen", "poll-skip"} & found[places].unknown.keys()
+    assert unknown == ({"unseen", "poll-skip"} if places[0] < 3 else set())
