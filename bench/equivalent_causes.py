@@ -53,6 +53,8 @@ EQUIVALENT: Mapping[str, str] = {
     "disk.within.first_ns < began.at_ns + self._slack": _AT_THE_BOUND,
     "histories.Walk._may_be_there: at_ns + self._slack >= self._asked.sent_ns -> "
     "at_ns + self._slack > self._asked.sent_ns": _AT_THE_BOUND,
+    "histories.Walk._fetch: self._asked.sent_ns > until_ns -> self._asked.sent_ns >= until_ns": _AT_THE_BOUND,
+    "histories.Walk._may_fetch: since_ns <= until_ns -> since_ns < until_ns": _AT_THE_BOUND,
     "histories.Walk._after_loss: disk.within.last_ns < self._asked.sent_ns -> "
     "disk.within.last_ns <= self._asked.sent_ns": _AT_THE_BOUND,
 }

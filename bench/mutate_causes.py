@@ -45,6 +45,8 @@ MODULES = (
     "histories",
     "elections",
     "epochs",
+    "partition",
+    "words",
 )
 HISTORIES = 300
 DEGRADED = 150

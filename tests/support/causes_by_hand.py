@@ -15,6 +15,7 @@ from analysis.causes.evidence import (
     MeasuredEnds,
     PartitionEvidence,
     ReadRows,
+    Silence,
     UncleanRequest,
     Watermarks,
     column,
@@ -62,6 +63,11 @@ def disk(broker: int, at_s: float, before: int | None = None, after: int = 0) ->
     """Return a disk loss; `before` None: nobody measured it."""
     ends = None if before is None else MeasuredEnds(before, after)
     return DiskLoss(broker=broker, within=Span(first_ns=ns(at_s), last_ns=ns(at_s)), ends=ends)
+
+
+def cut(one: int, other: int, from_s: float = 0, until_s: float = NEVER) -> Silence:
+    """Return a cut of the link between two brokers."""
+    return Silence(from_ns=ns(from_s), until_ns=ns(until_s), links=frozenset({(min(one, other), max(one, other))}))
 
 
 def rules(offset: int = 0, at_s: float = 0, **known: Any) -> InForce:

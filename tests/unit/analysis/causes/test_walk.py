@@ -1,0 +1,110 @@
+"""What the walk through the moments of a partition lets replicas fetch and lose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import causes_rows as row
+import pytest
+from causes_by_hand import ask, cut, disk, down, event, ns, partition, question, rules, state, watermarks
+
+from analysis.causes.evidence import ReadRows
+from analysis.causes.histories import Guilt, Walk
+from analysis.causes.intervals import DISK_TOOK_IT
+from analysis.causes.partition import EvidentPartition
+
+FIRST_HW = 3
+"""The first HW of a leader shows that it led, and nothing of its log."""
+REGISTERED = tuple(event(at, 0.5, at, "registered") for at in (1, 2, 3))
+
+
+def test_a_disk_lost_before_the_election_of_a_writer_took_nothing_that_it_appended() -> None:
+    # A producer sent the record before that election, and again after it.
+    found = partition(
+        state(0, 0.5, 1, 0, (1,)),
+        state(1, 1.2, -1, 1, (1,)),
+        state(2, 2, 1, 2, (1,)),
+        state(3, 4.5, -1, 3, (1,)),
+        state(4, 6, 1, 4, (1,)),
+        disks=(disk(1, 1.5),),
+        downs=(down(1, 1.4, 1.6), down(1, 4, 5)),
+        final=row.replaced_under(4),
+    )
+    assert ask(found, writers=(2,), sent_ns=ns(1), done_s=2.6).cause == "unexplained"
+
+
+def test_a_walk_begins_at_the_first_state_where_the_record_before_it_is_missing() -> None:
+    found = ask(row.lacking_member(1, 2, 3, disks=(disk(3, 9, 1),)))
+    assert (found.cause, found.guilty) == ("unexplained", 1)
+
+
+@pytest.mark.parametrize(("before", "may_be_kept"), [(None, True), (6, False)])
+def test_the_disk_of_a_leader_that_leads_on_may_have_taken_the_record(before: int | None, *, may_be_kept: bool) -> None:
+    found = ask(partition(row.ALL, disks=(disk(1, 5, before),), downs=(down(1, 5, 5.1),)))
+    assert [one.guilt for one in found.histories] == [Guilt(reasons=DISK_TOOK_IT)]
+    assert found.may_be_kept is may_be_kept
+
+
+def test_at_the_end_each_disk_loss_has_happened() -> None:
+    # Close to a state, it may have come before or after it.
+    found = row.last_replica(disks=(disk(1, 4.4, 6),))
+    assert {one.lost_early for one in Walk(found, question(), 0).histories()} == {frozenset()}
+
+
+@pytest.mark.parametrize(
+    ("events", "may_be_kept"), [((), True), ((event(1, 0.5, 2, "registered"),), False)], ids=["unknown", "known"]
+)
+def test_a_broker_joins_by_the_request_of_a_dead_process_if_nothing_says_that_it_registered_again(
+    events: tuple[object, ...], *, may_be_kept: bool
+) -> None:
+    # If the registrations are not known, it may have registered and fetched the record again before the cut.
+    fields = {"broker_events": events, "silences": (cut(1, 2, 4.9),), **seen(2, 1)}
+    found = row.stale_join(rules(kip_903=True), downs=(down(2, 4, 4.8), down(1, 6)), **fields)
+    assert ask(found).may_be_kept is may_be_kept
+
+
+def seen(leader: int, epoch: int) -> dict[str, Any]:
+    """Return the evidence that a leader led, and nothing of its log."""
+    return {"final": ReadRows(), "watermarks": watermarks((leader, epoch, FIRST_HW, 9, 9.1))}
+
+
+def fetched_from_second(partition_epoch: int) -> EvidentPartition:
+    """Broker 3 is cut off from the writer; broker 2 has the record, is elected about its death, and then broker 3 is.
+
+    A partition epoch above 1 shows that a record is missing before the election of broker 2.
+    """
+    return partition(
+        state(0, 1, 1, 0, (1, 2)),
+        state(1, 5, 2, 1, (2,), partition_epoch=partition_epoch),
+        state(2, 8, 3, 2, (3,), partition_epoch=partition_epoch + 1),
+        rules=(rules(unclean=True),),
+        silences=(cut(1, 3),),
+        downs=(down(1, 3), down(2, 4.5)),
+        broker_events=REGISTERED,
+        **seen(3, 2),
+    )
+
+
+@pytest.mark.parametrize(("partition_epoch", "may_be_kept"), [(1, False), (2, True)])
+def test_a_leader_whose_election_is_missing_may_have_served_fetches_before_it_died(
+    partition_epoch: int, *, may_be_kept: bool
+) -> None:
+    assert ask(fetched_from_second(partition_epoch)).may_be_kept is may_be_kept
+
+
+@pytest.mark.parametrize(("died_s", "may_be_kept"), [(4, False), (4.9, True)])
+def test_a_replica_gets_what_its_disk_lost_from_a_leader_that_lives(died_s: float, *, may_be_kept: bool) -> None:
+    found = partition(
+        state(0, 1, 1, 0, (1, 2)),
+        state(1, 8, 2, 1, (2,)),
+        disks=(disk(2, 4.5, 6),),
+        downs=(down(1, died_s), down(2, 4.5, 4.6)),
+        broker_events=REGISTERED,
+        **seen(2, 1),
+    )
+    assert ask(found).may_be_kept is may_be_kept
+
+
+def test_a_leader_does_not_fetch_from_itself_what_its_disk_lost() -> None:
+    found = ask(partition(row.ALONE, disks=(disk(1, 5, 6),), downs=(down(1, 5, 5.1),)))
+    assert not found.may_be_kept
