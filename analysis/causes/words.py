@@ -35,7 +35,7 @@ def sentence(partition: EvidentPartition, found: CauseAnswer) -> str:
         roads = sorted({_road(partition, one) for one in found.histories if one.causes})
         return f"{found.why} (possible: {'; or '.join(roads)})" if roads else found.why
     if not found.histories:
-        return found.why or _WHY[found.cause]
+        return found.why
     roads = list(dict.fromkeys(_road(partition, one) for one in found.histories))
     why = _WHY[found.cause] if found.histories[0].permits else _FORBIDDEN
     return f"{'; or '.join(roads)}; {why}"
