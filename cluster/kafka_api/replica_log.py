@@ -20,7 +20,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from cluster.kafka_api.connection import FETCH_BYTES, LATEST, BrokerConnection, check
 from ebbtide import run_clock
-from ebbtide.logs.batches import HEADER_SIZE, LENGTH_END, parse_header
+from ebbtide.logs.batches import whole_batches
 from ebbtide.logs.segments import TopicPartition
 
 _DEBUGGING_CONSUMER = -2
@@ -102,13 +102,7 @@ def read_replica(connection: BrokerConnection, at: TopicPartition, offset: int) 
     )
 
 
-def last_epoch_in(batches: bytes) -> int:
+def last_epoch_in(data: bytes) -> int:
     """Return the leader epoch of the last whole batch; -1 without one."""
-    data, position, epoch = memoryview(batches), 0, NO_EPOCH
-    while len(data) - position >= HEADER_SIZE:
-        size = int.from_bytes(data[position + 8 : position + LENGTH_END], "big") + LENGTH_END
-        if size > len(data) - position:
-            break
-        epoch = parse_header(data[position : position + size], position).leader_epoch
-        position += size
-    return epoch
+    batches = whole_batches(data)
+    return batches[-1].leader_epoch if batches else NO_EPOCH

@@ -150,6 +150,18 @@ def parse_header(data: memoryview, position: int) -> Batch:
     )
 
 
+def whole_batches(data: bytes) -> list[Batch]:
+    """Return the whole batches at the start of some bytes, such as an answer to Fetch."""
+    view, position, found = memoryview(data), 0, []
+    while len(data) - position >= HEADER_SIZE:
+        size = int.from_bytes(view[position + 8 : position + LENGTH_END], "big") + LENGTH_END
+        if position + size > len(data):
+            break
+        found.append(parse_header(view[position : position + size], position))
+        position += size
+    return found
+
+
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
     """Return a zigzag varint (or varlong) and the position behind it.
 

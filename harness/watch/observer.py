@@ -23,7 +23,7 @@ from cluster.kafka_api.metadata_log import (
     fetch_snapshot,
 )
 from ebbtide.kraft.redaction import Redaction
-from ebbtide.logs.batches import LENGTH_END, Batch, parse_header
+from ebbtide.logs.batches import whole_batches
 from ebbtide.logs.scan import Damage, scan
 from ebbtide.record.files import write_atomically
 from ebbtide.waiting import WaitExpired, wait_until
@@ -251,15 +251,3 @@ class ClockDistance:
         if all(count < _CLOCK_SAMPLES_MIN for count in self._samples.values()):
             return None
         return max(map(abs, self._least_ms.values()))
-
-
-def whole_batches(data: bytes) -> list[Batch]:
-    """Return the whole batches at the start of an answer to Fetch."""
-    view, position, found = memoryview(data), 0, []
-    while len(data) - position > LENGTH_END:
-        size = int.from_bytes(view[position + 8 : position + LENGTH_END], "big") + LENGTH_END
-        if position + size > len(data):
-            break
-        found.append(parse_header(view[position : position + size], position))
-        position += size
-    return found

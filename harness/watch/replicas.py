@@ -13,10 +13,11 @@ from pathlib import Path
 
 from cluster.kafka_api.connection import Refused, WireError
 from cluster.kafka_api.replica_log import read_replica
+from ebbtide.logs.batches import whole_batches
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, checkpoint_text
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.files import write_atomically
-from harness.watch.observer import Connect, whole_batches
+from harness.watch.observer import Connect
 
 _NO_REPLICA = ("UNKNOWN_TOPIC_OR_PARTITION", "NOT_LEADER_OR_FOLLOWER", "NOT_LEADER_FOR_PARTITION")
 
