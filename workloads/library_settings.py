@@ -16,6 +16,7 @@ from workloads.config import ConsumerConfig, CopySettings, ProducerConfig
 from workloads.settings import MAX_REQUEST_BYTES, Setting, consumer_settings, producer_settings, settings_line
 
 _RETRIES_MAX = 2**31 - 1
+_ONLY_KAFKA_PYTHON = ("bootstrap_timeout_ms", "allow_auto_create_topics", "metrics_enabled")
 
 
 def librdkafka_settings(config: ProducerConfig) -> dict[str, Setting]:
@@ -70,29 +71,15 @@ def librdkafka_consumer_settings(config: ConsumerConfig) -> dict[str, Setting]:
 
 
 def java_settings(config: ProducerConfig) -> dict[str, Setting]:
-    """Return the settings of Kafka's own producer, without bootstrap and serializers."""
-    idempotent = config.idempotent or config.transactional_id is not None
-    settings: dict[str, Setting] = {
-        "client.id": f"ebbtide-producer-{config.id}",
-        "acks": config.acks,
-        "enable.idempotence": idempotent,
-        "retries": _RETRIES_MAX,
-        "max.in.flight.requests.per.connection": 5 if idempotent else 1,
-        "linger.ms": config.linger_ms,
-        "batch.size": 32_768,
-        "max.request.size": MAX_REQUEST_BYTES,
-        "compression.type": config.compression or "none",
-        "request.timeout.ms": config.request_timeout_ms,
-        "delivery.timeout.ms": config.delivery_timeout_ms,
-        "retry.backoff.ms": config.retry_backoff_ms,
-        "metadata.max.age.ms": 2_000,
-        "max.block.ms": 5_000,
-        "reconnect.backoff.ms": 50,
-        "reconnect.backoff.max.ms": 500,
-    }
+    """Return the settings of Kafka's own producer, without bootstrap and serializers.
+
+    Where kafka-python has a setting of Kafka's own producer, it names it alike.
+    """
+    same = {one: value for one, value in producer_settings(config).items() if one not in _ONLY_KAFKA_PYTHON}
+    settings: dict[str, Setting] = {"client.id": f"ebbtide-producer-{config.id}"}
+    settings |= {name.replace("_", "."): value for name, value in same.items()}
+    settings |= {"compression.type": config.compression or "none", "retry.backoff.ms": config.retry_backoff_ms}
     if config.transactional_id is not None:
-        settings["transactional.id"] = config.transactional_id
-        settings["transaction.timeout.ms"] = config.delivery_timeout_ms + 5_000
         # A commit waits that long for its answer. Less than `workloads.transactions` waits, so that the client answers.
         settings["max.block.ms"] = config.delivery_timeout_ms
     return settings | config.properties

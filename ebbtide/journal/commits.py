@@ -27,7 +27,7 @@ from typing import Literal
 import msgspec
 
 from ebbtide.journal.file import frame
-from ebbtide.journal.outcomes import Outcome, Row, outcome_table
+from ebbtide.journal.outcomes import Outcome, Row, outcome_table, row_finder
 
 COMMITS = 9
 """The kind number of these frames."""
@@ -116,9 +116,6 @@ UNRESOLVED | - | unknown | The consumer stopped, or was killed, before an answer
 """)
 """Every answer with a known meaning, in the order of the documentation."""
 
-_BY_CODE = {row.code: row for row in COMMIT_TABLE if row.code is not None}
-_BY_NAME = {row.name: row for row in COMMIT_TABLE}
-
 
 class LastCommitAnswer(Exception):
     """The error that ended a commit of a client that may have sent it several times: librdkafka.
@@ -131,20 +128,14 @@ class LastCommitAnswer(Exception):
         super().__init__(name)
 
 
-def outcome_of_commit(error: BaseException | None) -> Row:
-    """Return the row of a commit's answer; None is success.
+_row_of = row_finder(COMMIT_TABLE)
 
-    An error is found by Kafka's code, or else by the name of its class. Every other error is unknown.
-    """
-    if error is None:
-        return _BY_CODE[0]
+
+def outcome_of_commit(error: BaseException | None) -> Row:
+    """Return the row of a commit's answer; None is success."""
     if isinstance(error, LastCommitAnswer):
         return Row(name=error.name, code=None, outcome="unknown", why="An earlier attempt may have been appended.")
-    code = getattr(error, "errno", None)
-    known = _BY_CODE.get(code) if isinstance(code, int) and not isinstance(error, OSError) else None
-    found = known or _BY_NAME.get(type(error).__name__)
-    why = "Not in the table: nothing can be concluded."
-    return found or Row(name=type(error).__name__, code=None, outcome="unknown", why=why)
+    return _row_of(error)
 
 
 COPIES = 10

@@ -14,6 +14,7 @@ An error decides one attempt. The client retries inside: `resolve` combines the 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -96,23 +97,30 @@ UNRESOLVED = "UNRESOLVED"
 
 _BY_CODE = {row.code: row for row in TABLE if row.code is not None}
 _BY_NAME = {row.name: row for row in TABLE}
-_UNLISTED = "Not in the table: nothing can be concluded."
 
 
-def outcome_of(error: BaseException | None) -> Row:
-    """Return the row of one attempt's answer; None is success.
+def row_finder(table: Sequence[Row]) -> Callable[[BaseException | None], Row]:
+    """Return a function that finds the row of an answer in a table; None is success.
 
     An exception with Kafka's error code (`errno` of kafka-python's BrokerResponseError) is found by code, any other
     by class name. Every other exception is unknown under its own name.
     """
-    if error is None:
-        return _BY_CODE[0]
-    code = getattr(error, "errno", None)
-    if isinstance(code, int) and not isinstance(error, OSError):
-        row = _BY_CODE.get(code)
-    else:
-        row = _BY_NAME.get(type(error).__name__)
-    return row or Row(name=type(error).__name__, code=None, outcome="unknown", why=_UNLISTED)
+    by_code: dict[object, Row] = {row.code: row for row in table if row.code is not None}
+    by_name = {row.name: row for row in table}
+
+    def row_of(error: BaseException | None) -> Row:
+        if error is None:
+            return by_code[0]
+        name, code = type(error).__name__, getattr(error, "errno", None)
+        is_answer = isinstance(code, int) and not isinstance(error, OSError)
+        unlisted = Row(name=name, code=None, outcome="unknown", why="Not in the table: nothing can be concluded.")
+        return by_code.get(code, unlisted) if is_answer else by_name.get(name, unlisted)
+
+    return row_of
+
+
+outcome_of = row_finder(TABLE)
+"""Finds the row of one attempt's answer."""
 
 
 class Attempts(msgspec.Struct):
