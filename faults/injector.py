@@ -21,8 +21,8 @@ from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS, NEEDS_A_SOUND_VOLUME, StepKind
 from ebbtide.scenario.validate_order import FaultNow
-from ebbtide.waiting import wait_until
-from faults.base import Effect, PendingFault, merge_effects, unproven_effect
+from ebbtide.waiting import WaitExpired, wait_until
+from faults.base import Effect, Part, PendingFault, carry_out_part, compose_effect, merge_effects, unproven_effect
 
 
 class View(Protocol):
@@ -165,6 +165,26 @@ class Injector:
             last_seen=lambda: "; ".join(unsettled_partitions()),
             poll_s=0.05,
         )
+
+    def roll(
+        self, nodes: Sequence[int], down: Callable[[int], Part], up: Callable[[int], Part], timeout_s: float
+    ) -> Effect:
+        """Take one node after the other down and up again; each waits for the whole ISR after the last one."""
+        parts: list[Part] = []
+        for node in nodes:
+            try:
+                for change in (down, up):
+                    parts.append(change(node))
+                    if parts[-1].effect.effect_ns is None:
+                        return compose_effect(parts)
+                self.await_whole_isr(node, timeout_s)
+            except WaitExpired as expired:
+                return compose_effect(parts, why=f"after {self.node_names([node])}: {expired}")
+        return compose_effect(parts)
+
+    def part(self, kind: StepKind, node: int) -> Part:
+        """Act on one node, as a part of a step."""
+        return carry_out_part(kind, (node,), lambda: self.inject(kind, node))
 
     def nodes_to_start(self) -> tuple[int, ...]:
         """Return the nodes that a step left down."""

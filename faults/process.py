@@ -18,7 +18,7 @@ from ebbtide.errors import StepImpossible
 from ebbtide.scenario.steps.process import RestartStep, RollingStep, UpgradeStep
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.waiting import WaitExpired, wait_until
-from faults.base import Effect, Part, carry_out_part, compose_effect, proven_effect, unproven_effect
+from faults.base import Effect, Part, compose_effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan
 from faults.upgrade import Upgrades
 
@@ -171,31 +171,16 @@ class ProcessFaults:
         """Stop each node cleanly and start it, unless its stop was not clean."""
         parts: list[Part] = []
         for node in nodes:
-            parts.append(self._part("stop", node))
+            parts.append(self._injector.part("stop", node))
             if parts[-1].effect.effect_ns is not None:
-                parts.append(self._part("start", node))
+                parts.append(self._injector.part("start", node))
         return compose_effect(parts)
 
     def _roll_nodes(self, step: RollingStep, nodes: tuple[int, ...]) -> Effect:
-        """Take one node after the other down and back.
-
-        Each node starts only after the ISR of every partition is full again.
-        """
+        """Take one node after the other down and back."""
         down: StepKind = "stop" if step.mode == "restart" else step.mode
-        parts: list[Part] = []
-        for node in nodes:
-            parts.append(self._part(down, node))
-            if parts[-1].effect.effect_ns is None:
-                break
-            parts.append(self._part("start", node))
-            try:
-                self._injector.await_whole_isr(node, step.deadline_s)
-            except WaitExpired as expired:
-                return compose_effect(parts, why=f"after {self._injector.node_names([node])}: {expired}")
-        return compose_effect(parts)
-
-    def _part(self, kind: StepKind, node: int) -> Part:
-        return carry_out_part(kind, (node,), partial(self._injector.inject, kind, node))
+        part = self._injector.part
+        return self._injector.roll(nodes, partial(part, down), partial(part, "start"), step.deadline_s)
 
 
 def running_pid(runtime: Runtime, node_id: int) -> int:

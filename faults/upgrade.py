@@ -57,23 +57,14 @@ class Upgrades:
 
     def _move_nodes(self, step: UpgradeStep, nodes: tuple[int, ...]) -> Effect:
         """Move one node after the other; each waits for the whole ISR after the last one."""
-        parts: list[Part] = []
-        for node in nodes:
-            parts.append(carry_out_part("stop", (node,), partial(self._injector.inject, "stop", node)))
-            if parts[-1].effect.effect_ns is None:
-                break
-            try:
-                if step.expect_refusal:
-                    refused = self._refuse(node, step)
-                    parts.append(carry_out_part("start", (node,), partial(self._start_again, node, refused)))
-                else:
-                    parts.append(carry_out_part("start", (node,), partial(self._start, node, step)))
-                if parts[-1].effect.effect_ns is None:
-                    break
-                self._injector.await_whole_isr(node, step.deadline_s)
-            except WaitExpired as expired:
-                return compose_effect(parts, why=f"after {self._injector.node_names([node])}: {expired}")
-        return compose_effect(parts)
+
+        def start(node: int) -> Part:
+            if step.expect_refusal:
+                refused = self._refuse(node, step)
+                return carry_out_part("start", (node,), partial(self._start_again, node, refused))
+            return carry_out_part("start", (node,), partial(self._start, node, step))
+
+        return self._injector.roll(nodes, partial(self._injector.part, "stop"), start, step.deadline_s)
 
     def _start(self, node: int, step: UpgradeStep) -> Effect:
         """Start a node that is down on the step's release, and wait until it takes part in the cluster."""

@@ -16,7 +16,7 @@ from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.waiting import WaitExpired
 from faults import upgrade
 from faults.base import Effect, proven_effect
-from faults.injector import Plan
+from faults.injector import Injector, Plan
 from faults.upgrade import Upgrades
 
 FETCHED = ("3.9.1", "4.3.1")
@@ -24,6 +24,8 @@ FETCHED = ("3.9.1", "4.3.1")
 
 class Nodes:
     """A runtime and an injector of two brokers, and what their processes do."""
+
+    roll, part = Injector.roll, Injector.part
 
     def __init__(self, folder: Path) -> None:
         self.nodes = {
