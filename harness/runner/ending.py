@@ -34,46 +34,34 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     disturbed: Disturbed | None = None
 
 
-class Ending:
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """Ends one run.
 
     `watch` polls the cluster, and `time_phase` measures a phase.
     """
 
-    def __init__(
-        self,
-        *,
-        scenario: Scenario,
-        runtime: Runtime,
-        view: ClusterView,
-        workload: Workload,
-        schedule: Schedule,
-        display: Display,
-        watch: Callable[[], None],
-        time_phase: Callable[[str], contextlib.AbstractContextManager[None]],
-    ) -> None:
-        self._scenario = scenario
-        self._runtime = runtime
-        self._view = view
-        self._workload = workload
-        self._schedule = schedule
-        self._display = display
-        self._watch = watch
-        self._time_phase = time_phase
+    scenario: Scenario
+    runtime: Runtime
+    view: ClusterView
+    workload: Workload
+    schedule: Schedule
+    display: Display
+    watch: Callable[[], None]
+    time_phase: Callable[[str], contextlib.AbstractContextManager[None]]
 
     def carry_out(self) -> End:
         """Heal, settle and read everything. Raises `HarnessError` if a client or a node failed by itself."""
-        with self._time_phase("settle"):
-            self._schedule.restore()
+        with self.time_phase("settle"):
+            self.schedule.restore()
             why = self._settle()
-        with self._time_phase("producers"):
+        with self.time_phase("producers"):
             self._end_producers()
         if why is not None:
             return End(why_no_final_read=why)
-        with self._time_phase("final read"):
+        with self.time_phase("final read"):
             end = self._final_read()
             # A node that ended by itself meanwhile ends the run.
-            self._watch()
+            self.watch()
         return end
 
     def _settle(self) -> str | None:
@@ -83,58 +71,58 @@ class Ending:
         """
 
         def unsettled_partitions() -> list[str]:
-            partitions = self._view.image.partitions.values()
-            return [describe(row) for row in partitions if row.topic in self._scenario.topics and not _is_at_rest(row)]
+            partitions = self.view.image.partitions.values()
+            return [describe(row) for row in partitions if row.topic in self.scenario.topics and not _is_at_rest(row)]
 
         def is_settled() -> bool:
-            self._watch()
+            self.watch()
             return not unsettled_partitions()
 
         try:
             # A broker that was restarted within its session is still unfenced in the log, with its old registration
             # and ISR. Only its new registration shows its present state.
-            self._runtime.wait_ready(tuple(self._runtime.nodes), self._scenario.settle_s)
+            self.runtime.wait_ready(tuple(self.runtime.nodes), self.scenario.settle_s)
             wait_until(
                 is_settled,
                 awaited="every partition to have a leader and its full ISR",
-                timeout_s=self._scenario.settle_s,
+                timeout_s=self.scenario.settle_s,
                 last_seen=lambda: "; ".join(unsettled_partitions()),
             )
         except WaitExpired as error:
-            self._display.note(f"did not settle: {error}")
+            self.display.note(f"did not settle: {error}")
             return f"the cluster did not settle, so there is no final read: {error.as_clause()}"
         return None
 
     def _end_producers(self) -> None:
         """Let producers with a count finish, and stop the others."""
-        if all(producer.count is not None for producer in self._scenario.producers):
+        if all(producer.count is not None for producer in self.scenario.producers):
             with contextlib.suppress(WaitExpired):
-                wait_until(self._producers_done, awaited="the producers", timeout_s=self._scenario.settle_s)
-        self._workload.stop_producers()
+                wait_until(self._producers_done, awaited="the producers", timeout_s=self.scenario.settle_s)
+        self.workload.stop_producers()
 
     def _producers_done(self) -> bool:
-        self._watch()
-        return self._workload.are_producers_done()
+        self.watch()
+        return self.workload.are_producers_done()
 
     def _final_read(self) -> End:
-        partitions = Counter(at.topic for at in self._view.image.partitions)
+        partitions = Counter(at.topic for at in self.view.image.partitions)
         topics = {
             name: max(spec.partitions, partitions[name])
-            for name, spec in self._scenario.topics.items()
-            if name not in self._schedule.deleted_topics
+            for name, spec in self.scenario.topics.items()
+            if name not in self.schedule.deleted_topics
         }
         try:
-            found = self._workload.final_read(
+            found = self.workload.final_read(
                 FINAL_READ_TIMEOUT_S,
                 topics=topics,
-                replicas={at: row.replicas for at, row in self._view.image.partitions.items()},
+                replicas={at: row.replicas for at, row in self.view.image.partitions.items()},
             )
         except HarnessError as error:
-            self._display.note(f"no final read: {error}")
+            self.display.note(f"no final read: {error}")
             return End(why_no_final_read=f"the final read failed: {error.as_clause()}")
         if found.answered.why_not_all is not None:
             compared = "such a replica is compared below the HW that its broker checkpointed last"
-            self._display.note(f"{found.answered.why_not_all}; {compared}")
+            self.display.note(f"{found.answered.why_not_all}; {compared}")
         return End(final=found)
 
 
