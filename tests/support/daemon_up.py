@@ -57,7 +57,6 @@ class Session:
             fired_ns=1,
             effect_ns=proof,
             why=why,
-            proof={},
         )
         self.entries.append(entry)
         return entry

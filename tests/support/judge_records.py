@@ -210,7 +210,6 @@ class Story:
                 first_offset=first,
                 last_offset=last,
                 count=count,
-                acked_after_epoch=None,
                 first_done_ns=ns(acked_s),
                 last_done_ns=ns(acked_s),
                 last_sent_ns=None if sent_s is None else ns(sent_s),

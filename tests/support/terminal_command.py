@@ -69,11 +69,7 @@ def state_at(tick_: int) -> RunState:
         partition_epoch=4,
         isr=[3],
         elr=[2],
-        last_known_elr=[],
         replicas=[1, 2, 3],
-        adding=[],
-        removing=[],
-        leader_recovery_state=0,
     )
     return RunState(
         title="a run",
@@ -83,8 +79,6 @@ def state_at(tick_: int) -> RunState:
         partitions=(row,),
         high_watermarks={"t-0": 100 * tick_},
         sends={"sent": 101 * tick_, "acked": 100 * tick_, "failed": 0, "unknown": 0},
-        steps=(),
-        awaited=None,
     )
 
 

@@ -37,11 +37,6 @@ def state(offset: int, at_s: float, leader: int, epoch: int, isr: list[int]) -> 
         partition_epoch=(10, 20, 21, 25, 26, 30).index(offset),
         replicas=[1, 2, 3],
         isr=isr,
-        elr=[],
-        last_known_elr=[],
-        adding=[],
-        removing=[],
-        leader_recovery_state=0,
     )
 
 

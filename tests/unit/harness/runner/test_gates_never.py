@@ -136,7 +136,6 @@ def test_not_waited_for_is_what_no_state_of_the_partition_could_be(
 def _row(leader: int, isr: tuple[int, ...], elr: tuple[int, ...]) -> PartitionState:
     return PartitionState(
         metadata_offset=0,
-        metadata_epoch=0,
         at_ns=0,
         topic="t",
         partition=0,
@@ -146,10 +145,6 @@ def _row(leader: int, isr: tuple[int, ...], elr: tuple[int, ...]) -> PartitionSt
         replicas=(1, 2, 3),
         isr=isr,
         elr=elr,
-        last_known_elr=(),
-        adding=(),
-        removing=(),
-        leader_recovery_state=0,
     )
 
 

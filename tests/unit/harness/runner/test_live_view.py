@@ -41,11 +41,7 @@ ROW = PartitionState(
     partition_epoch=4,
     isr=[3],
     elr=[2],
-    last_known_elr=[],
     replicas=[1, 2, 3],
-    adding=[],
-    removing=[],
-    leader_recovery_state=0,
 )
 NAMES = {1: "broker-1", 2: "broker-2", 3: "broker-3", 100: "controller-100"}
 ENTRIES = [

@@ -29,11 +29,6 @@ def state(partition: int, leader: int, epoch: int) -> PartitionState:
         partition_epoch=epoch,
         replicas=(1, 2, 3),
         isr=(leader,),
-        elr=(),
-        last_known_elr=(),
-        adding=(),
-        removing=(),
-        leader_recovery_state=0,
     )
 
 
