@@ -14,8 +14,8 @@ UNCLEAN = "unclean.leader.election.enable"
 ELR_LEVEL = "eligible.leader.replicas.version"
 
 
-def led_uncleanly(record: Path, *, kafka: str = "3.9.1", topic: str | None = "false", leader: int = 2) -> Story:
-    """The ISR shrinks to broker 1, which is killed; `leader` leads without the 100 records that only broker 1 had.
+def led_uncleanly(record: Path, *, kafka: str = "3.9.1", topic: str | None = "false") -> Story:
+    """The ISR shrinks to broker 1, which is killed; broker 2 leads without the 100 records that only broker 1 had.
 
     The evidence is whole, and the scenario gives the controllers no property of their own.
     """
@@ -32,7 +32,7 @@ def led_uncleanly(record: Path, *, kafka: str = "3.9.1", topic: str | None = "fa
     story.state(13, leader=-1)
     story.broker(13, 1, "fenced")
     story.tables["brokers"][-1]["metadata_offset"] = story.tables["partitions"][-1]["metadata_offset"] + 1
-    story.state(14, leader=leader, isr=[leader], leader_recovery_state=1)
+    story.state(14, leader=2, isr=[2], leader_recovery_state=1)
     story.lose(0, 99, acked_s=9)
     whole_log(story)
     story.predict("")
