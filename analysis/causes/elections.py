@@ -28,7 +28,6 @@ class Elections:
       leader in a row, with no other leader, no leaderless state and no hidden election between. Its log only grows
       meanwhile.
     - `of_epoch`: the election of each epoch that was used once.
-    - `began_ns[i]`: state `i` began no earlier; the record that began it may be missing right before it.
     """
 
     def __init__(self, states: tuple[PartitionState, ...], *, torn: bool) -> None:
@@ -45,8 +44,6 @@ class Elections:
                 self.leadership[at] = self.leadership[earlier] if leads_on else at
                 self.all.append(at)
         self._elected = frozenset(self.all)
-        times_before = [0, *(one.at_ns for one in states)]
-        self.began_ns = [times_before[at] if self.gap[at] else one.at_ns for at, one in enumerate(states)]
         self.gap.append(torn)
         self.hides.append(torn)
         self.has_gaps = any(self.gap)

@@ -113,14 +113,14 @@ class DiskLoss(msgspec.Struct, frozen=True, kw_only=True):
 class UncleanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """An operator asked for an unclean election of this partition, or carried out an unclean recovery.
 
-    `elected_at`: the metadata offset of the election that a recovery made; None for an `elect`. `is_sure`: the
-    controller surely got the request. A recovery first asks the replicas, so it may have asked for no election.
+    `elected_at`: the metadata offset of the election that it made, as its proof says; None: no proof says it.
+    `is_recovery`: it first asks the replicas, so it may have asked for no election.
     """
 
     asked_ns: int
     answered_ns: int = NEVER
     elected_at: int | None = None
-    is_sure: bool = True
+    is_recovery: bool = False
 
 
 class InForce(msgspec.Struct, frozen=True, kw_only=True):

@@ -181,6 +181,9 @@ def _unclean_requests(record: Record, name: str) -> Iterator[UncleanRequest]:
     for one in record.requests or ():
         if one.asks_for("unclean") and one.partition in (None, name):
             answered_ns = NEVER if one.answered_ns is None else one.answered_ns
-            elected_at = one.elected_at if one.kind == "recover" and one.partition == name else None
-            is_sure = one.kind != "recover"
-            yield UncleanRequest(asked_ns=one.fired_ns, answered_ns=answered_ns, elected_at=elected_at, is_sure=is_sure)
+            yield UncleanRequest(
+                asked_ns=one.fired_ns,
+                answered_ns=answered_ns,
+                elected_at=one.elected_at if one.partition == name else None,
+                is_recovery=one.kind == "recover",
+            )

@@ -98,6 +98,7 @@ class Walk:
         self._leaders, self._liveness, self._slack = partition.leaders, partition.liveness, partition.liveness.slack
         self._place = {broker: place for place, broker in enumerate(partition.elections.brokers)}
         self._leadership = partition.elections.of_leadership(writer)
+        self._stays_down = [self._is_down_until_last(disk) for disk in partition.evidence.disks]
         self._committed_ns = {at: self._committed_by(at) for at in partition.elections.all}
 
     def histories(self) -> frozenset[History]:
@@ -219,12 +220,18 @@ class Walk:
         yield self._changed(one, [disk.broker], lose)._replace(lost_early=lost_early)
 
     def _down(self, one: History) -> set[int]:
-        """Return the brokers that lost their disk early: they are down as long as that may have come later, too.
+        """Return the brokers that lost their disk early: they are down as long as that may have come later, too."""
+        return {self._partition.evidence.disks[which].broker for which in one.lost_early if self._stays_down[which]}
 
-        Where a clock was set, or the time of the loss is not well known, a process may be back by then.
+    def _is_down_until_last(self, disk: DiskLoss) -> bool:
+        """Whether a broker whose disk was lost is down until the last moment of the loss.
+
+        Where a clock was set, or the time of the loss is not well known, a process may be back by then, unless the
+        registrations say which process the loss ended.
         """
-        early = [self._partition.evidence.disks[which] for which in one.lost_early] if self._slack <= SLACK_NS else []
-        return {disk.broker for disk in early if not self._liveness.may_start_within(disk.broker, disk.within)}
+        if self._liveness.life_within(disk.broker, disk.within) is not None:
+            return True
+        return self._slack <= SLACK_NS and not self._liveness.may_start_within(disk.broker, disk.within)
 
     def _after_loss(self, found: int, disk: DiskLoss) -> int:
         """Return what a replica may hold after a disk loss, which took nothing that was sent later."""
@@ -304,7 +311,7 @@ class Walk:
 
     def _follow(self, one: History, at: int) -> History:
         """Let replicas follow the leader from a state until the next one."""
-        return self._fetch(one, at, self._elections.began_ns[at] - self._slack, self._states[at].replicas)
+        return self._fetch(one, at, self._leaders.began_ns[at], self._states[at].replicas)
 
     def _join(self, one: History, at: int) -> History:
         """Let brokers enter the ISR by the record of a state."""

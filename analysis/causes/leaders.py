@@ -17,12 +17,14 @@ class Leaders:
 
     - `led`: whether it led by that election (None: perhaps). `acted_until`: it may have appended until then.
     - `kind`, `may_have_registered`: by which way it was elected; the first state has none, for nothing was before it.
+    - `began_ns`: each state began no earlier than this, by the clock of the steps.
     """
 
     def __init__(
         self, evidence: PartitionEvidence, elections: Elections, liveness: Liveness, epochs: LeaderEpochs
     ) -> None:
         self._evidence, self._elections, self._liveness, self._epochs = evidence, elections, liveness, epochs
+        self.began_ns = [self._began_ns(at) for at in range(len(elections.states))]
         self.led = {at: self._led(at) for at in elections.all}
         behind_first = [at for at in elections.all if at > 0]
         self.kind = {at: self._kind(at) for at in behind_first}
@@ -45,6 +47,11 @@ class Leaders:
         is_dead = liveness.has_dead_session(elected.leader, elected) and not self._elections.gap[at]
         return False if is_dead else None
 
+    def _began_ns(self, at: int) -> int:
+        """Return the earliest start of a state; the record that began it may be missing right before it."""
+        first = at - self._elections.gap[at]
+        return self._liveness.earliest_ns(self._elections.states[first]) if first >= 0 else 0
+
     def _acted_until(self, at: int) -> int:
         """Return until when the leader may have appended under the epoch of its election."""
         states, leader = self._elections.states, self._elections.states[at].leader
@@ -56,7 +63,7 @@ class Leaders:
         """Return by which way of the protocol the broker was elected."""
         before, after = self._elections.states[at - 1], self._elections.states[at]
         leader = after.leader
-        if any(one.elected_at == after.metadata_offset for one in self._evidence.requests):
+        if any(one.is_recovery and one.elected_at == after.metadata_offset for one in self._evidence.requests):
             return "recovery"
         elr_on = self.rules(at).elr is not False
         # With the ELR on, a broker that registers in this batch has left ISR and ELR, unless it was shut down cleanly.
@@ -103,12 +110,15 @@ class Leaders:
 
     def is_unclean_allowed(self, at: int) -> bool | None:
         """Whether the controller may elect uncleanly here, by config or by request; None: not known."""
-        at_ns, slack, cluster = self._elections.states[at].at_ns, self._liveness.slack, self._evidence.cluster
+        state, slack, cluster = self._elections.states[at], self._liveness.slack, self._evidence.cluster
+        at_ns, offset = state.at_ns, state.metadata_offset
         # A recovery that proved its election asked for that one alone.
-        open_ones = [one for one in self._evidence.requests if one.elected_at is None]
-        asked = [one for one in open_ones if one.asked_ns - slack <= at_ns <= one.answered_ns + slack]
-        # Before a request and behind it, only the clocks may make it the reason.
-        if any(one.is_sure and one.asked_ns <= at_ns <= one.answered_ns for one in asked):
+        near = (one for one in self._evidence.requests if one.asked_ns - slack <= at_ns <= one.answered_ns + slack)
+        asked = [one for one in near if not one.is_recovery or one.elected_at is None]
+        # Before a request and behind it, only the clocks may make it the reason, unless its proof names the election.
+        if any(
+            one.elected_at == offset or one.asked_ns <= at_ns <= one.answered_ns for one in asked if not one.is_recovery
+        ):
             return True
         allowed = self.rules(at).unclean
         is_known = not asked and cluster.steps_known and cluster.log_whole

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from analysis.causes.evidence import NEVER, ClusterEvidence, Down
 from ebbtide.record.node_times import Span
@@ -11,8 +13,18 @@ from ebbtide.record.rows import BrokerEvent, PartitionState
 
 _BOOTS_NS = 200_000_000
 """A process takes at least this long before it registers; before that it neither leads nor fetches."""
+_HEALS_NS = 210_000_000
+"""A cut or a pause may be over this long before its step says so."""
 _ONE_BATCH_NS = 2_000_000
 """Records of one batch of the metadata log have times as close as this."""
+
+
+class BrokerLife(NamedTuple):
+    """How a process ended, how it had registered, and how the next process did; None: there is no next one."""
+
+    down: Down
+    registered: BrokerEvent
+    next_registered: BrokerEvent | None
 
 
 class Liveness:
@@ -29,6 +41,7 @@ class Liveness:
             self._events[event.broker].append(event)
         self._places = [event.metadata_offset for event in self._all_events]
         self._silences: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._lives = {broker: self._lives_of(broker) for broker in self._downs}
 
     # ---- by the steps: dead and silent brokers
 
@@ -37,6 +50,9 @@ class Liveness:
 
         A process that may have ended before the broker registered for that state is not the one that led.
         """
+        if self._lives.get(broker):
+            life = self._life_at(broker, state)
+            return NEVER if life is None else life.down.ended.last_ns
         registered, _ = self.registrations_around(broker, state)
         since_ns = max([state.at_ns - self.slack, *(one.at_ns + self.slack for one in registered)])
         ends = (one.ended.last_ns for one in self._downs[broker])
@@ -51,7 +67,7 @@ class Liveness:
                 for down in (*self._downs[one], *self._downs[other])
             ]
             for silence in self.cluster.silences:
-                until_ns = silence.until_ns - self.slack
+                until_ns = silence.until_ns - _HEALS_NS
                 if ends in silence.links:
                     spans.append((silence.from_ns, until_ns))
                 for broker in silence.brokers.intersection(ends):
@@ -76,6 +92,57 @@ class Liveness:
         """Whether a step may have started the broker's process within a span of the steps' clock."""
         return any(within.first_ns <= down.started_ns < within.last_ns for down in self._downs[broker])
 
+    # ---- by the order of starts and registrations: processes
+
+    def _lives_of(self, broker: int) -> Sequence[BrokerLife]:
+        """Return the lives of a broker's processes, where each of them surely registered once; else none.
+
+        Then the first registration is of the first process, and so on, whatever the clocks say.
+        """
+        ends = {down.started_ns: down for down in sorted(self._downs[broker], key=_ended_first, reverse=True)}
+        ended = [ends[started_ns] for started_ns in sorted(ends)]
+        of_process = {one.incarnation: one for one in reversed(self.registrations(broker))}
+        registered = sorted(of_process.values(), key=lambda one: one.metadata_offset)
+        starts = sum(started_ns < NEVER for started_ns in ends)
+        is_known = self.cluster.steps_known and self.cluster.log_whole and not self.cluster.log_torn
+        if not is_known or None in of_process or len(registered) != starts + 1:
+            return ()
+        return [BrokerLife(*one) for one in zip(ended, registered, (*registered[1:], None), strict=False)]
+
+    def _life_at(self, broker: int, state: PartitionState) -> BrokerLife | None:
+        """Return the life of the process that the broker's session at a state is of, if it ended; None: not known."""
+        return next(
+            (
+                one
+                for one in self._lives.get(broker, ())
+                if not self.is_before(state, one.registered)
+                and (one.next_registered is None or self.is_before(state, one.next_registered))
+            ),
+            None,
+        )
+
+    def earliest_ns(self, state: PartitionState) -> int:
+        """Return the earliest time of the steps' clock at which the record of a state may have been written.
+
+        No process registers before it was started.
+        """
+        starts = [
+            one.down.started_ns
+            for lives in self._lives.values()
+            for one in lives
+            if one.next_registered is not None and not self.is_before(state, one.next_registered)
+        ]
+        return max([state.at_ns - self.slack, *starts])
+
+    def life_within(self, broker: int, within: Span) -> BrokerLife | None:
+        """Return the life of the process that ended, and was not started again, within a span; None: not known."""
+        lives = [
+            one
+            for one in self._lives.get(broker, ())
+            if one.down.ended.first_ns <= within.last_ns and within.first_ns <= one.down.started_ns
+        ]
+        return lives[0] if len(lives) == 1 else None
+
     # ---- by the metadata log: sessions
 
     def registrations(self, broker: int) -> list[BrokerEvent]:
@@ -93,6 +160,10 @@ class Liveness:
 
         Such a broker never learns that it was elected: its next process has to register first.
         """
+        earliest_ns = self.earliest_ns(state)
+        if self._lives.get(broker):
+            life = self._life_at(broker, state)
+            return life is not None and life.down.ended.last_ns <= earliest_ns
         before, _ = self.registrations_around(broker, state)
 
         def is_of(one: Down) -> bool:
@@ -104,7 +175,11 @@ class Liveness:
                 return before[-1].at_ns + self.slack < one.ended.first_ns
             return state.at_ns < one.started_ns + _BOOTS_NS - self.slack
 
-        return any(one.ended.last_ns + self.slack <= state.at_ns and is_of(one) for one in self._downs[broker])
+        return any(one.ended.last_ns <= earliest_ns and is_of(one) for one in self._downs[broker])
+
+    def is_before(self, state: PartitionState, event: BrokerEvent) -> bool:
+        """Whether the record of a state was written before an event, and not in its batch."""
+        return state.metadata_offset < event.metadata_offset and self._closes(state) != event
 
     def registers_with(self, broker: int, state: PartitionState) -> bool:
         """Whether the broker registered in the batch of this state's record."""
@@ -134,3 +209,7 @@ class Liveness:
         at = bisect_right(self._places, state.metadata_offset)
         near = (one for one in self._all_events[at : at + 1] if abs(one.at_ns - state.at_ns) < _ONE_BATCH_NS)
         return next((one for one in near if one.event in ("fenced", "registered")), None)
+
+
+def _ended_first(down: Down) -> int:
+    return down.ended.first_ns

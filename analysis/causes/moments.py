@@ -30,7 +30,7 @@ def moments_of(evidence: PartitionEvidence, elections: Elections, liveness: Live
     """
     found = [(at, PartitionMoment(state.at_ns, "state", at)) for at, state in enumerate(evidence.states)]
     for which, disk in enumerate(evidence.disks):
-        places = _places_of(disk, elections, liveness.slack) if disk.broker in elections.brokers else []
+        places = _places_of(disk, elections, liveness) if disk.broker in elections.brokers else []
         for place in places:
             # It came before that state, so it counts as no later: what was committed by then was so in that state.
             at_ns = min([disk.within.first_ns, *(state.at_ns for state in evidence.states[place : place + 1])])
@@ -45,14 +45,15 @@ def moments_of(evidence: PartitionEvidence, elections: Elections, liveness: Live
     return tuple(moment for _, moment in ordered)
 
 
-def _places_of(disk: DiskLoss, elections: Elections, slack: int) -> list[int]:
+def _places_of(disk: DiskLoss, elections: Elections, liveness: Liveness) -> list[int]:
     """Return the indexes of the states that a disk loss may have come right before.
 
     Two clocks may differ by the slack, so a state that close to the loss may have come before it or after it. But a
     broker that entered the ISR that close did so by the process that the loss ended: the next one is not back so soon.
-    That is sure only if no clock was set.
+    That is sure only if no clock was set. Where the registrations of the processes are known, the loss came between
+    that of the process that it ended and that of the next one.
     """
-    first, last = disk.within.first_ns, disk.within.last_ns
+    first, last, slack = disk.within.first_ns, disk.within.last_ns, liveness.slack
     places, lowest, isr = {_place(elections, first)}, 0, {disk.broker}
     for at, state in enumerate(elections.states):
         if first - slack < state.at_ns < last + slack:
@@ -60,7 +61,13 @@ def _places_of(disk: DiskLoss, elections: Elections, slack: int) -> list[int]:
         if disk.broker in set(state.isr) - isr and abs(state.at_ns - first) < slack <= SLACK_NS:
             lowest = at + 1
         isr = set(state.isr)
-    return sorted({max(lowest, place) for place in places})
+    highest, life = len(elections.states), liveness.life_within(disk.broker, disk.within)
+    if life is not None:
+        begun = [one.metadata_offset < life.registered.metadata_offset for one in elections.states]
+        lowest = max(lowest, sum(begun))
+        if life.next_registered is not None:
+            highest = sum(liveness.is_before(one, life.next_registered) for one in elections.states)
+    return sorted({min(max(lowest, place), highest) for place in places})
 
 
 def _place(elections: Elections, at_ns: int) -> int:

@@ -79,11 +79,9 @@ class EvidentPartition:
         Before KIP-903, the controller refuses only requests of an earlier leader epoch. So the loss is of this epoch,
         and not behind the join.
         """
-        began, joined = self.elections.began_ns[leader], self.elections.states[at].at_ns
+        began, joined = self.leaders.began_ns[leader], self.elections.states[at].at_ns
         is_between = not self.evidence.cluster.steps_known or any(
-            one.broker == broker
-            and one.within.last_ns + self.liveness.slack >= began
-            and one.within.first_ns - self.liveness.slack <= joined
+            one.broker == broker and one.within.last_ns >= began and one.within.first_ns - self.liveness.slack <= joined
             for one in self.evidence.disks
         )
         return is_between and not self.leaders.rules(at).kip_903

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import numpy as np
 
+from analysis.causes.elections import Elections
 from analysis.causes.epochs import LeaderEpochs
 from analysis.causes.evidence import NEVER, UNKNOWN, Flags, PartitionEvidence, column
 from analysis.causes.leaders import Leaders
@@ -12,14 +15,21 @@ from ebbtide.scenario.roles import CLIENTS
 
 
 def may_have_written(evidence: PartitionEvidence, epochs: LeaderEpochs, leaders: Leaders, liveness: Liveness) -> Flags:
-    """Return for each send the elections under which it may have been appended: `found[send, election]`."""
+    """Return for each send the elections under which it may have been appended: `found[send, election]`.
+
+    An ack with acks=all that no leader of the correct protocol can have given may be of any leader that fits otherwise.
+    """
     elections, sends = epochs.elections, evidence.sends
     possible = np.zeros((len(sends.value), len(elections.all)), dtype=bool)
+    allowed = np.zeros_like(possible)
     for place, at in enumerate(elections.all):
         possible[:, place] = _fits(at, evidence, epochs, leaders, liveness)
+        may_have_all = _may_have_all(at, evidence, elections, leaders, liveness)
+        allowed[:, place] = possible[:, place] & ((sends.acks != -1) | may_have_all)
+    fitting: Flags = np.where(allowed.any(axis=1, keepdims=True), allowed, possible)
     of_epoch = column([elections.states[at].leader_epoch for at in elections.all])
     known = epochs.send_epoch[:, None]
-    found: Flags = np.where(known != UNKNOWN, known == of_epoch[None, :], possible)
+    found: Flags = np.where(known != UNKNOWN, known == of_epoch[None, :], fitting)
     return found
 
 
@@ -32,8 +42,7 @@ def _fits(at: int, evidence: PartitionEvidence, epochs: LeaderEpochs, leaders: L
     # The log of a leader only grows: it was long enough already, or not yet.
     later = [epochs.of[one].start_max for one in elections.of_leadership(at) if one > at]
     fits: Flags = (offset >= epochs.length_min[at]) & (offset < min([*later, NEVER]))
-    fits &= (sends.acks != -1) | (sent <= min(NEVER, _acks_nothing_since(at, evidence, leaders) + slack))
-    fits &= (done + slack >= elections.began_ns[at]) & (sent <= min(NEVER, leaders.acted_until[at] + slack))
+    fits &= (done >= leaders.began_ns[at]) & (sent <= min(NEVER, leaders.acted_until[at] + slack))
     fits &= ~np.isin(offset, epochs.of[at].offsets)
     # Under one leader, offsets have the order of appends.
     appended, sent_below, there_above = epochs.of[at].appended
@@ -44,17 +53,28 @@ def _fits(at: int, evidence: PartitionEvidence, epochs: LeaderEpochs, leaders: L
     return fits
 
 
-def _acks_nothing_since(at: int, evidence: PartitionEvidence, leaders: Leaders) -> int:
-    """Return since when fewer than min ISR replicas can follow a leader, so that it acks nothing with acks=all.
+def _may_have_all(
+    at: int, evidence: PartitionEvidence, elections: Elections, leaders: Leaders, liveness: Liveness
+) -> Flags:
+    """Return which sends the leader of an election may have acked if they ask for acks=all.
 
-    A replica that led later, or joined the ISR of a later leader, no longer follows.
+    That takes min ISR replicas that still follow: none that led later, or joined the ISR of a later leader. A deposed
+    leader cannot shrink its ISR any more, so it takes all members of that.
     """
-    own, lowest = evidence.states[at], min(rules.min_isr or 0 for rules in evidence.rules)
-    following = set(own.replicas)
-    for later, state in enumerate(evidence.states[at + 1 :], at + 1):
-        if state.leader_epoch > own.leader_epoch:
-            gone = leaders.joins(later) | ({state.leader} if leaders.led.get(later) else set())
-            following -= gone - {own.leader}
-            if len(following) < lowest:
-                return state.at_ns
-    return NEVER
+    states, slack, sent, done = elections.states, liveness.slack, evidence.sends.sent_ns, evidence.sends.done_ns
+    own, lowest = states[at], min(rules.min_isr or 0 for rules in evidence.rules)
+    reign = 1 + sum(1 for _ in takewhile(lambda one: one.leader_epoch == own.leader_epoch, states[at + 1 :]))
+    following, fits = set(own.replicas), np.ones(len(sent), dtype=bool)
+    behind = range(at + reign, len(states))
+    is_known = bool(behind) and not elections.gap[at + reign]
+    members = set(states[at + reign - 1].isr) - {own.leader} if is_known else set()
+    for later in behind:
+        gone = leaders.joins(later) | ({states[later].leader} if leaders.led.get(later) else set())
+        following -= gone - {own.leader}
+        if len(following) < lowest or not members <= following:
+            fits &= sent <= states[later].at_ns + slack
+            break
+    for member in members:
+        for from_ns, until_ns in liveness.silences(member, own.leader):
+            fits &= (sent < max(from_ns, states[at + reign].at_ns + slack)) | (done > until_ns)
+    return fits

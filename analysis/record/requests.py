@@ -91,6 +91,8 @@ def _answered_ns(step: StepEntry) -> int | None:
 
 
 def _elected_at(step: StepEntry) -> int | None:
-    """Return the metadata offset of the election that a recovery proved."""
+    """Return the metadata offset of the election that a recovery proved, or a request that Kafka said yes to."""
+    if step.step == "elect" and step.figures(RequestProof).answer != "NONE":
+        return None
     record = step.figures(RecoverStep.Proof).record
     return None if record is None else record.metadata_offset

@@ -28,7 +28,7 @@ from ebbtide.record.rows import BrokerEvent, PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from ebbtide.scenario.steps.disk import DirectoryStep
-from ebbtide.scenario.steps.proof import StepProof
+from ebbtide.scenario.steps.proof import RequestProof, StepProof
 from ebbtide.scenario.steps.recovery import RecoverStep
 from simulator.clients import FINAL_CONSUMER
 from simulator.controller import MIN_ISR, TOPIC, UNCLEAN
@@ -169,11 +169,13 @@ def _requests(steps: list[StepEntry], number: int) -> Iterable[UncleanRequest]:
     for step in steps:
         if step.step == "elect" and step.asked.partition == f"{TOPIC}-{number}" and step.fired_ns is not None:
             answered = NEVER if step.effect_ns is None else step.effect_ns
-            yield UncleanRequest(asked_ns=step.fired_ns, answered_ns=answered)
+            record = step.figures(RequestProof).record
+            elected_at = None if record is None else record.metadata_offset
+            yield UncleanRequest(asked_ns=step.fired_ns, answered_ns=answered, elected_at=elected_at)
         elif step.step == "recover" and step.asked.partition == f"{TOPIC}-{number}" and step.fired_ns is not None:
             record = step.figures(RecoverStep.Proof).record
             elected_at = None if record is None else record.metadata_offset
-            yield UncleanRequest(asked_ns=step.fired_ns, elected_at=elected_at, is_sure=False)
+            yield UncleanRequest(asked_ns=step.fired_ns, elected_at=elected_at, is_recovery=True)
 
 
 def _sends(rows: list[Row]) -> AckedSends:

@@ -152,6 +152,9 @@ class Faults:
                 took = controller.elect_uncleanly(fault.partition)
                 step.fired -= _ASKS
                 step.proof["answer"] = "NONE" if took else "ELECTION_NOT_NEEDED"
+                # A step that sees the partition late sees a later record of it.
+                if took and sim.dice("proof of elect").random() < 0.7:
+                    step.proof["record"] = {"metadata_offset": controller.elections[-1].metadata_offset}
                 step.effect = sim.now + _ASKS
             case "min-isr":
                 step = self._step("set-config", (), topic=TOPIC, name=MIN_ISR, value=str(fault.number))

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from analysis.causes.elections import Elections
-from analysis.causes.evidence import NEVER, ClusterEvidence, DiskLoss, Down, PartitionEvidence
+from analysis.causes.evidence import (
+    NEVER,
+    AckedSends,
+    ClusterEvidence,
+    DiskLoss,
+    Down,
+    PartitionEvidence,
+    Silence,
+    column,
+)
 from analysis.causes.liveness import Liveness
 from analysis.causes.moments import moments_of
+from analysis.causes.partition import EvidentPartition
 from ebbtide.record.node_times import Span
 from ebbtide.record.rows import BrokerEvent, PartitionState
 
@@ -88,4 +99,65 @@ def test_a_leader_behind_the_torn_end_of_the_log_may_have_appended_what_was_acke
 
 def test_a_state_behind_a_gap_may_have_begun_as_early_as_the_state_before() -> None:
     states = (state(1, 1, 2, (2,), epoch=0), state(2, 5, 1, (1, 2), epoch=1), state(4, 9, 1, (1, 2), epoch=2))
-    assert Elections(states, torn=False).began_ns == [0, 5 * SECOND, 5 * SECOND]
+    cluster = ClusterEvidence(slack_ns=SECOND)
+    partition = EvidentPartition(PartitionEvidence(topic="t", partition=0, cluster=cluster, states=states))
+    assert partition.leaders.began_ns == [0, 4 * SECOND, 4 * SECOND]
+
+
+def registered(offset: int, at_s: float, incarnation: str) -> BrokerEvent:
+    """Return a registration of broker 1."""
+    return BrokerEvent(
+        metadata_offset=offset,
+        at_ns=int(at_s * SECOND),
+        broker=1,
+        broker_epoch=offset,
+        incarnation=incarnation,
+        event="registered",
+    )
+
+
+ELECTED_ONCE_MORE = (state(0, 1, 1, (1,), epoch=0), state(1, 9, -1, (), epoch=1), state(2, 12, 1, (1,), epoch=2))
+RESTARTED = Down(broker=1, ended=Span(first_ns=10 * SECOND, last_ns=10 * SECOND), started_ns=11 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("events", "order"),
+    [
+        ((registered(5, 0.5, "a"), registered(15, 11.5, "b")), ["state", "disk", "state", "disk", "state"]),
+        # The same process registered twice, so the second process has not registered.
+        ((registered(5, 0.5, "a"), registered(15, 11.5, "a")), ["state", "disk", "state", "disk", "state", "disk"]),
+    ],
+)
+def test_registrations_say_where_a_disk_was_lost_if_every_process_has_one(
+    events: tuple[BrokerEvent, ...], order: list[str]
+) -> None:
+    cluster = ClusterEvidence(broker_events=events, downs=(RESTARTED,), slack_ns=5 * SECOND)
+    disk = DiskLoss(broker=1, within=RESTARTED.ended)
+    evidence = PartitionEvidence(
+        topic="t", partition=0, cluster=cluster, states=ELECTED_ONCE_MORE, disks=(disk,), rules=()
+    )
+    found = moments_of(evidence, Elections(evidence.states, torn=False), Liveness(cluster))
+    assert [one.what for one in found] == order
+
+
+def test_a_leader_in_the_session_of_a_process_began_no_earlier_than_the_process() -> None:
+    events = (registered(5, 0.5, "a"), registered(15, 11.5, "b"))
+    liveness = Liveness(ClusterEvidence(broker_events=events, downs=(RESTARTED,), slack_ns=5 * SECOND))
+    first, _, last = ELECTED_ONCE_MORE
+    assert liveness.earliest_ns(last) == 11 * SECOND
+    assert liveness.earliest_ns(first) == -4 * SECOND
+    assert liveness.died_by(1, last) == NEVER
+
+
+@pytest.mark.parametrize(("until_s", "writers"), [(5, (0, 1)), (12, (1,))])
+def test_a_deposed_leader_acks_with_acks_all_only_what_every_member_of_its_isr_may_have(
+    until_s: float, writers: tuple[int, ...]
+) -> None:
+    states = (state(0, 1, 1, (1, 2), epoch=0), state(1, 6, 2, (2,), epoch=1))
+    cut = Silence(from_ns=2 * SECOND, until_ns=int(until_s * SECOND), links=frozenset({(1, 2)}))
+    values = {"value": 7, "offset": 3, "acks": -1, "sent_ns": 8 * SECOND, "done_ns": 9 * SECOND}
+    sends = AckedSends(**{name: column([value]) for name, value in values.items()})
+    partition = EvidentPartition(
+        PartitionEvidence(topic="t", partition=0, cluster=ClusterEvidence(silences=(cut,)), states=states, sends=sends)
+    )
+    assert tuple(np.flatnonzero(partition.may_have_written[0])) == writers
