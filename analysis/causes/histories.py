@@ -340,12 +340,17 @@ class Walk:
             return one
         # A leader that died serves no more fetches before it registers again.
         died_ns = self._liveness.died_by(state.leader, state)
-        until_ns = min(self._elections.time(at + 1) + self._slack, died_ns)
-        if self._asked.sent_ns > until_ns:
-            # A leader that does not know yet that it was deposed serves fetches of those that do not know it, either.
-            until_ns = self._leaders.acted_until[one.leader] + self._slack
+        over_ns = self._elections.time(at + 1)
+        until_ns = min(over_ns + self._slack, died_ns)
+        # A leader that does not know yet that it was deposed serves fetches of those that do not know it, either.
+        acted_ns = self._leaders.acted_until[one.leader] + self._slack
         followers = set(brokers).intersection(state.replicas) - self._down(one)
-        fetching = [broker for broker in followers if self._may_fetch(broker, state.leader, since_ns, until_ns)]
+        may_not_know = {broker for broker in followers if self._liveness.may_not_know(broker, state.leader, over_ns)}
+        unaware = followers if self._asked.sent_ns > until_ns else may_not_know
+        untils = {broker: acted_ns if broker in unaware else until_ns for broker in followers}
+        fetching = [
+            broker for broker, until in untils.items() if self._may_fetch(broker, state.leader, since_ns, until)
+        ]
         return self._follow_leader(one, fetching)
 
     def _may_fetch(self, broker: int, leader: int, since_ns: int, until_ns: int) -> bool:

@@ -88,6 +88,19 @@ class Liveness:
         """Whether surely nothing passed between two ends from one time of the steps' clock to another."""
         return any(first <= from_ns and until_ns <= last for first, last in self.silences(one, other))
 
+    def may_not_know(self, one: int, other: int, at_ns: int) -> bool:
+        """Whether two brokers may both have been cut off from somebody else at a time of the metadata log."""
+        ends = {one, other}
+        cut_off = {
+            end
+            for silence in self.cluster.silences
+            if silence.from_ns <= at_ns + self.slack and at_ns - self.slack <= silence.until_ns
+            for link in (*silence.links, *((broker, -1) for broker in silence.brokers))
+            if not ends.issuperset(link)
+            for end in ends.intersection(link)
+        }
+        return cut_off == ends
+
     def may_start_within(self, broker: int, within: Span) -> bool:
         """Whether a step may have started the broker's process within a span of the steps' clock."""
         return any(within.first_ns <= down.started_ns < within.last_ns for down in self._downs[broker])

@@ -28,7 +28,7 @@ def recovered(**fields: Any) -> EvidentPartition:
     """Broker 1 dies, and ISR and ELR get empty; a `recover` step elects broker 2."""
     fields = {
         "rules": (rules(elr=True, min_isr=2),),
-        "requests": (elect(7, elected_at=20, is_sure=False),),
+        "requests": (elect(7, elected_at=20, is_recovery=True),),
         "downs": (down(1, 3),),
         **fields,
     }
