@@ -80,15 +80,15 @@ def test_a_winner_may_have_registered_just_then_where_the_events_are_missing(
         ({"requests": (elect(7, 9),)}, True),
         ({"requests": (elect(8, 8),)}, True),
         ({"requests": (elect(7),)}, True),
-        ({"requests": (elect(7, 9, is_sure=False),)}, None),
+        ({"requests": (elect(7, 9, is_recovery=True),)}, None),
         ({"requests": (elect(6, 7.9),)}, None),
         ({"requests": (elect(8.1, 9),)}, None),
         ({"requests": (elect(6, 7.7),)}, False),
         ({"requests": (elect(8.3, 9),)}, False),
         ({"requests": (elect(6, 7.9), elect(7, 9))}, True),
         # A recovery that proved its election asked for no other one.
-        ({"requests": (elect(7, is_sure=False, elected_at=90),)}, False),
-        ({"requests": (elect(7, is_sure=False, elected_at=90), elect(7, 9))}, True),
+        ({"requests": (elect(7, is_recovery=True, elected_at=90),)}, False),
+        ({"requests": (elect(7, is_recovery=True, elected_at=90), elect(7, 9))}, True),
     ],
 )
 def test_an_unclean_election_is_allowed_by_a_config_or_by_a_request(

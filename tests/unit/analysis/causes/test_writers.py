@@ -15,13 +15,16 @@ SEEN = rows((OTHER, OFFSET + 10, 1))
 
 
 def deposed(
-    acks: int, sent_s: float, min_isr: int, *, isr: tuple[int, ...] = (2, 3), **fields: Any
+    acks: int, sent_s: float, min_isr: int, *, isr: tuple[int, ...] = (2, 3), place: int = 1, **fields: Any
 ) -> EvidentPartition:
-    """Return a record that was sent after broker 2 was elected; `isr` is its ISR from 7 s on, if 3 joined or not."""
+    """Return a record that was sent after broker 2 was elected; `isr` is its ISR from 7 s on, if 3 joined or not.
+
+    `place` 2: the record before the election is missing, which may have shrunk the ISR.
+    """
     return partition(
         row.ALL,
-        state(1, 5, 2, 1, (2,)),
-        state(2, 7, 2, 1, isr),
+        state(place, 5, 2, 1, (2,)),
+        state(place + 1, 7, 2, 1, isr),
         rules=(rules(min_isr=min_isr),),
         sends=sends((VALUE, OFFSET, acks, sent_s, sent_s + 0.1)),
         **fields,
@@ -34,13 +37,15 @@ def deposed(
         # A deposed leader does not know it, and appends what is sent with acks=1.
         (deposed(1, 8, 2), [0, 1]),
         # With acks=all, min ISR replicas must still follow it.
-        (deposed(-1, 6, 2, final=SEEN), [0, 1]),
+        (deposed(-1, 6, 2, final=SEEN, place=2), [0, 1]),
         (deposed(-1, 8, 2, final=SEEN), [1]),
         (deposed(-1, 6, 3, final=SEEN), [1]),
         # If broker 2 never learned of its election, it may follow the leader of before.
         (deposed(-1, 8, 3, isr=(2,)), [0, 1]),
         (deposed(-1, 8, 3, isr=(2,), final=SEEN), [1]),
-        (deposed(-1, 8, 1, final=SEEN), [0, 1]),
+        (deposed(-1, 8, 1, final=SEEN, place=2), [0, 1]),
+        # Its ISR had broker 2, and it cannot shrink it any more.
+        (deposed(-1, 6, 2, final=SEEN), [1]),
     ],
 )
 def test_a_deposed_leader_acks_what_enough_followers_get(found: EvidentPartition, writers: list[int]) -> None:
