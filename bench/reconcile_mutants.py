@@ -71,7 +71,7 @@ MUTANTS: tuple[Mutant, ...] = (
     (crowds, 'F.count_if("evidenced").over(of_offset)', 'F.count("*").over(of_offset)'),
     (crowds, 'F.col(f"{which}_so_far") == 1', 'F.col(f"{which}_so_far") >= 1'),
     (poll_skip, "offset - 1 > prev_offset", "offset - 2 > prev_offset"),
-    (poll_skip, "(skipped > 0)", "(skipped > 1)"),
+    (poll_skip, "skipped > 0 AND", "skipped > 1 AND"),
     (poll_back, "offset <= prev_offset", "offset < prev_offset"),
     (
         hw_regression,
