@@ -8,10 +8,11 @@ import causes_rows as row
 import pytest
 from causes_by_hand import ask, cut, disk, down, event, ns, partition, question, rules, state, watermarks
 
-from analysis.causes.evidence import ReadRows
+from analysis.causes.evidence import SLACK_NS, DiskLoss, MeasuredEnds, ReadRows
 from analysis.causes.histories import Guilt, Walk
 from analysis.causes.intervals import DISK_TOOK_IT
 from analysis.causes.partition import EvidentPartition
+from ebbtide.record.node_times import Span
 
 FIRST_HW = 3
 """The first HW of a leader shows that it led, and nothing of its log."""
@@ -108,3 +109,32 @@ def test_a_replica_gets_what_its_disk_lost_from_a_leader_that_lives(died_s: floa
 def test_a_leader_does_not_fetch_from_itself_what_its_disk_lost() -> None:
     found = ask(partition(row.ALONE, disks=(disk(1, 5, 6),), downs=(down(1, 5, 5.1),)))
     assert not found.may_be_kept
+
+
+@pytest.mark.parametrize(
+    ("slack_s", "started_s", "guilty"),
+    [
+        (SLACK_NS / 1e9, 6, 4),
+        # Where a clock was set, or the loss took so long that its broker was started meanwhile, it may be back.
+        (0.3, 6, None),
+        (SLACK_NS / 1e9, 4.42, None),
+    ],
+)
+def test_a_broker_does_not_lead_without_the_disk_that_it_may_lose_later(
+    slack_s: float, started_s: float, guilty: int | None
+) -> None:
+    gone = DiskLoss(broker=2, within=Span(first_ns=ns(4.4), last_ns=ns(4.45)), ends=MeasuredEnds(6, 0))
+    found = partition(
+        state(0, 1, 2, 0, (2,)),
+        state(1, 3, -1, 1, (2,)),
+        state(2, 4.5, 2, 2, (2,)),
+        state(3, 5.5, -1, 3, (2,)),
+        state(4, 8, 2, 4, (2,)),
+        disks=(gone,),
+        downs=(down(2, 4.4, started_s),),
+        broker_events=(event(1, 0.5, 2, "registered"), event(35, 7, 2, "registered")),
+        slack_ns=ns(slack_s),
+        final=row.replaced_under(4),
+    )
+    answer = ask(found)
+    assert (answer.cause, answer.guilty) == ("last-replica-standing", guilty)
