@@ -62,10 +62,7 @@ class Liveness:
         """Return, by the clock of the steps, when surely nothing passed between two ends; overlaps are joined."""
         ends = (min(one, other), max(one, other))
         if ends not in self._silences:
-            spans = [
-                (down.ended.last_ns, min(NEVER, down.started_ns + _BOOTS_NS))
-                for down in (*self._downs[one], *self._downs[other])
-            ]
+            spans = [(down.ended.last_ns, self._back_ns(down)) for down in (*self._downs[one], *self._downs[other])]
             for silence in self.cluster.silences:
                 until_ns = silence.until_ns - _HEALS_NS
                 if ends in silence.links:
@@ -79,6 +76,12 @@ class Liveness:
                 joined.append((from_ns, until_ns))
             self._silences[ends] = joined
         return self._silences[ends]
+
+    def _back_ns(self, down: Down) -> int:
+        """Return the earliest time at which the next process leads or fetches: it has to register first."""
+        after = [one.next_registered for one in self._lives[down.broker] if one.down.started_ns == down.started_ns]
+        registered = [one.at_ns - self.slack for one in after if one is not None]
+        return min(NEVER, max([down.started_ns + _BOOTS_NS, *registered]))
 
     def _next_end(self, broker: int, from_ns: int) -> int:
         """Return when the broker's process may have ended, at or after a time: a pause ends with it."""

@@ -161,3 +161,19 @@ def test_a_deposed_leader_acks_with_acks_all_only_what_every_member_of_its_isr_m
         PartitionEvidence(topic="t", partition=0, cluster=ClusterEvidence(silences=(cut,)), states=states, sends=sends)
     )
     assert tuple(np.flatnonzero(partition.may_have_written[0])) == writers
+
+
+def test_a_process_that_was_started_fetches_nothing_before_it_registers() -> None:
+    liveness = Liveness(
+        ClusterEvidence(broker_events=(registered(5, 0.5, "a"), registered(15, 14, "b")), downs=(RESTARTED,))
+    )
+    assert liveness.is_silent(1, 2, 11 * SECOND, 13 * SECOND)
+    assert not liveness.is_silent(1, 2, 11 * SECOND, 14 * SECOND)
+
+
+def test_two_brokers_may_not_know_of_an_election_only_if_both_are_cut_off_from_others() -> None:
+    both = Silence(from_ns=SECOND, until_ns=9 * SECOND, links=frozenset({(1, 100), (2, 100)}))
+    alone = Silence(from_ns=SECOND, until_ns=9 * SECOND, links=frozenset({(1, 100), (1, 2)}))
+    assert Liveness(ClusterEvidence(silences=(both,))).may_not_know(1, 2, 5 * SECOND)
+    assert not Liveness(ClusterEvidence(silences=(both,))).may_not_know(1, 2, 12 * SECOND)
+    assert not Liveness(ClusterEvidence(silences=(alone,))).may_not_know(1, 2, 5 * SECOND)
