@@ -10,6 +10,7 @@ _ONE_OFFSET = "two records of the metadata log never have one offset"
 _NO_ID_0 = "no broker has the id 0: it stands for the clients"
 
 EQUIVALENT: Mapping[str, str] = {
+    "answer._agreed: one.guilty or -1 -> without 1": "only the order of sentences follows from it",
     "facts.ask_table: one.metadata_offset < offset -> one.metadata_offset <= offset": _ONE_OFFSET,
     # ---- elections, epochs, leaders, liveness, writers
     "elections.Elections.__init__: after.leader >= 0 -> after.leader > 0": _NO_ID_0,
@@ -19,6 +20,10 @@ EQUIVALENT: Mapping[str, str] = {
     ),
     "epochs.LeaderEpochs.may_end_later: self._marks.asked_ns > last.at_ns -> self._marks.asked_ns >= last.at_ns": (
         _AT_THE_BOUND
+    ),
+    "epochs.LeaderEpochs.had: log.epoch[log.offset == offset] > written -> "
+    "log.epoch[log.offset == offset] >= written": (
+        "a row of the writer's own epoch there has already shown that the log had the record"
     ),
     "leaders.Leaders.is_nobody_passed_over: before.leader >= 0 -> before.leader > 0": _NO_ID_0,
     "liveness.Liveness._closes: abs(one.at_ns - state.at_ns) < _ONE_BATCH_NS -> "

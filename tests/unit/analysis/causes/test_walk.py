@@ -48,7 +48,7 @@ def test_the_disk_of_a_leader_that_leads_on_may_have_taken_the_record(before: in
 
 def test_at_the_end_each_disk_loss_has_happened() -> None:
     # Close to a state, it may have come before or after it.
-    found = row.last_replica(disks=(disk(1, 4.4, 6),))
+    found = row.last_replica(disks=(disk(1, 4, 6), disk(3, 4.4)))
     assert {one.lost_early for one in Walk(found, question(), 0).histories()} == {frozenset()}
 
 
@@ -138,3 +138,13 @@ def test_a_broker_does_not_lead_without_the_disk_that_it_may_lose_later(
     )
     answer = ask(found)
     assert (answer.cause, answer.guilty) == ("last-replica-standing", guilty)
+
+
+@pytest.mark.parametrize(("sent_s", "may_be_kept"), [(2, True), (3.5, True), (6, False)])
+def test_a_leader_that_follows_another_one_serves_no_more_fetches(sent_s: float, *, may_be_kept: bool) -> None:
+    # Broker 1 was deposed at 3 s, and joined the ISR of the next leader at 4 s.
+    found = partition(
+        row.ALONE, state(1, 3, 2, 1, (2,)), state(2, 4, 2, 1, (1, 2)), rules=(rules(unclean=True),), **seen(2, 1)
+    )
+    asked = {"sent_ns": ns(sent_s), "done_s": sent_s + 0.1, "acks_all": False}
+    assert ask(found, **asked).may_be_kept is may_be_kept
