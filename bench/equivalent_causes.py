@@ -34,16 +34,20 @@ EQUIVALENT: Mapping[str, str] = {
     "before[-1].at_ns + self.slack <= one.ended.first_ns": _AT_THE_BOUND,
     "liveness.Liveness.has_dead_session.is_of: state.at_ns < one.started_ns + _BOOTS_NS - self.slack -> "
     "state.at_ns <= one.started_ns + _BOOTS_NS - self.slack": _AT_THE_BOUND,
-    "liveness.Liveness.has_dead_session: one.ended.last_ns + self.slack <= state.at_ns -> "
-    "one.ended.last_ns + self.slack < state.at_ns": _AT_THE_BOUND,
+    "liveness.Liveness.has_dead_session: one.ended.last_ns <= earliest_ns -> one.ended.last_ns < earliest_ns": (
+        _AT_THE_BOUND
+    ),
+    "liveness.Liveness.has_dead_session: life.down.ended.last_ns <= earliest_ns -> "
+    "life.down.ended.last_ns < earliest_ns": _AT_THE_BOUND,
     "liveness.Liveness.is_silent: until_ns <= last -> until_ns < last": _AT_THE_BOUND,
     "liveness.Liveness.registrations_around: one.metadata_offset < state.metadata_offset -> "
     "one.metadata_offset <= state.metadata_offset": _ONE_OFFSET,
     "liveness.Liveness.silences: from_ns <= joined[-1][1] -> from_ns < joined[-1][1]": _AT_THE_BOUND,
-    "writers._fits: done + slack >= elections.began_ns[at] -> done + slack > elections.began_ns[at]": _AT_THE_BOUND,
+    "writers._fits: done >= leaders.began_ns[at] -> done > leaders.began_ns[at]": _AT_THE_BOUND,
     "writers._fits: done <= until_ns -> done < until_ns": _AT_THE_BOUND,
-    "writers._fits: sent <= min(NEVER, _acks_nothing_since(at, evidence, leaders) + slack) -> "
-    "sent < min(NEVER, _acks_nothing_since(at, evidence, leaders) + slack)": _AT_THE_BOUND,
+    "writers._may_have_all: sent <= states[later].at_ns + slack -> sent < states[later].at_ns + slack": _AT_THE_BOUND,
+    "writers._may_have_all: sent < max(from_ns, states[at + reign].at_ns + slack) -> "
+    "sent <= max(from_ns, states[at + reign].at_ns + slack)": _AT_THE_BOUND,
     "writers._fits: sent <= min(NEVER, leaders.acted_until[at] + slack) -> "
     "sent < min(NEVER, leaders.acted_until[at] + slack)": _AT_THE_BOUND,
     "writers._fits: sent >= from_ns -> sent > from_ns": _AT_THE_BOUND,
