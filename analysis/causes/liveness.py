@@ -92,17 +92,18 @@ class Liveness:
         return any(first <= from_ns and until_ns <= last for first, last in self.silences(one, other))
 
     def may_not_know(self, one: int, other: int, at_ns: int) -> bool:
-        """Whether two brokers may both have been cut off from somebody else at a time of the metadata log."""
-        ends = {one, other}
-        cut_off = {
-            end
+        """Whether two brokers may both have been cut off from the same third end at a time of the metadata log.
+
+        An end that both lack may have been the controller.
+        """
+        links = {
+            link
             for silence in self.cluster.silences
             if silence.from_ns <= at_ns + self.slack and at_ns - self.slack <= silence.until_ns
-            for link in (*silence.links, *((broker, -1) for broker in silence.brokers))
-            if not ends.issuperset(link)
-            for end in ends.intersection(link)
+            for link in silence.links
         }
-        return cut_off == ends
+        ends = {end for link in links for end in link} - {one, other}
+        return any({(min(one, end), max(one, end)), (min(other, end), max(other, end))} <= links for end in ends)
 
     def may_start_within(self, broker: int, within: Span) -> bool:
         """Whether a step may have started the broker's process within a span of the steps' clock."""

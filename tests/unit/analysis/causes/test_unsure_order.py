@@ -171,9 +171,9 @@ def test_a_process_that_was_started_fetches_nothing_before_it_registers() -> Non
     assert not liveness.is_silent(1, 2, 11 * SECOND, 14 * SECOND)
 
 
-def test_two_brokers_may_not_know_of_an_election_only_if_both_are_cut_off_from_others() -> None:
+def test_two_brokers_may_not_know_of_an_election_only_if_both_are_cut_off_from_the_same_third_end() -> None:
     both = Silence(from_ns=SECOND, until_ns=9 * SECOND, links=frozenset({(1, 100), (2, 100)}))
-    alone = Silence(from_ns=SECOND, until_ns=9 * SECOND, links=frozenset({(1, 100), (1, 2)}))
+    alone = Silence(from_ns=SECOND, until_ns=9 * SECOND, links=frozenset({(1, 3), (2, 100), (1, 2)}))
     assert Liveness(ClusterEvidence(silences=(both,))).may_not_know(1, 2, 5 * SECOND)
     assert not Liveness(ClusterEvidence(silences=(both,))).may_not_know(1, 2, 12 * SECOND)
     assert not Liveness(ClusterEvidence(silences=(alone,))).may_not_know(1, 2, 5 * SECOND)
