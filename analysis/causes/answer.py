@@ -117,13 +117,15 @@ def _with_permits(
         yield asking(guilt)
         return
     earlier = asking(guilt._replace(election=guilt.by_name, is_first=True))
-    excuses = [asking(guilt._replace(reasons=reason)).permits.may_excuse for reason in STATES if reason & guilt.reasons]
+    # What the winner lost before an election that was not allowed, no later election excuses.
+    later = guilt._replace(by_name=None) if earlier.permits else guilt
+    excuses = [asking(later._replace(reasons=reason)).permits.may_excuse for reason in STATES if reason & guilt.reasons]
     blames_earlier = bool(earlier.permits) and (guilt.by_name in blamed or not all(excuses))
     if blames_earlier:
         yield earlier
     # Both count where the earlier one broke what KIP-966 promises, and the later one may be allowed.
     if not blames_earlier or (any(excuses) and not earlier.permits.may_excuse):
-        yield asking(guilt)
+        yield asking(later)
 
 
 def _agreed(

@@ -35,7 +35,8 @@ def ask_table(partition: EvidentPartition, asked: Question, alike: Sequence[Guil
         "beyond the tolerance of KIP-966": is_beyond,
         "within the tolerance of KIP-966": None if is_beyond is None else not is_beyond,
         "every replica's disk took it": _at_least(disks_min, disks_max, every, every),
-        "the only ISR member": before.isr == (partition.elections.states[at].leader,),
+        "the only ISR member": before.isr == (partition.elections.states[at].leader,)
+        and all(_may_have_lost_it_as_member(partition, one) for one in alike),
         "no ELR": None if elr is None else not elr,
         "broker epochs not compared": True if False in compared else None,
     }
@@ -47,6 +48,16 @@ def ask_table(partition: EvidentPartition, asked: Question, alike: Sequence[Guil
 def _at_least(count_min: int, count_max: int, bound_min: int, bound_max: int) -> bool | None:
     """Whether a count is at least a bound; of both only a range is known."""
     return True if count_min >= bound_max else (None if count_max >= bound_min else False)
+
+
+def _may_have_lost_it_as_member(partition: EvidentPartition, guilt: Guilt) -> bool:
+    """Whether the winner's disk may have been lost in the ISR, and not before an election by name put it there."""
+    if guilt.by_name is None:
+        return True
+    state = partition.elections.states[guilt.by_name]
+    since_ns = state.at_ns - partition.liveness.slack
+    losses = (one for one in partition.evidence.disks if one.broker == state.leader)
+    return any(one.within.last_ns >= since_ns for one in losses)
 
 
 def _elr_when_registered(partition: EvidentPartition, at: int) -> bool | None:

@@ -182,7 +182,7 @@ class Walk:
             yield self._changed(one, [moment.which] if self._may_be_there(moment.at_ns) else [], after_restart)
         elif moment.what == "disk":
             disk = self._partition.evidence.disks[moment.which]
-            for after in self._lose_disk(one, moment, disk):
+            for after in self._lose_disk(one, moment, disk, latest):
                 # What it fetched before its disk was lost is lost, too.
                 yield self._fetch(after, latest, disk.within.last_ns, {disk.broker})
         elif moment.which == self._writer:
@@ -203,7 +203,7 @@ class Walk:
         if taken:
             yield one._replace(guilt=Guilt(reasons=taken))
 
-    def _lose_disk(self, one: History, moment: PartitionMoment, disk: DiskLoss) -> Iterator[History]:
+    def _lose_disk(self, one: History, moment: PartitionMoment, disk: DiskLoss, latest: int) -> Iterator[History]:
         """Yield the histories in which the disk was lost by now, and, before its last moment, will be lost later."""
         if moment.which in one.lost_early:
             yield one._replace(lost_early=one.lost_early - {moment.which}) if moment.is_last else one
@@ -212,7 +212,8 @@ class Walk:
             yield one
 
         def lose(found: int) -> int:
-            if disk.ends is not None and not one.may_differ:
+            # Where the next state lacks its record, a leader without the record may have led by now.
+            if disk.ends is not None and not one.may_differ and not self._elections.gap[latest + 1]:
                 found = at_measured_end(found, self._asked.offset, disk.ends)
             return self._after_loss(found, disk)
 

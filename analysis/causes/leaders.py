@@ -67,8 +67,7 @@ class Leaders:
             return "recovery"
         elr_on = self.rules(at).elr is not False
         # With the ELR on, a broker that registers in this batch has left ISR and ELR, unless it was shut down cleanly.
-        members = (*before.isr, *before.elr) if elr_on else before.isr
-        staying = {one for one in members if not (elr_on and self._liveness.registers_with(one, after))}
+        staying = {one for one in self._members(at) if not (elr_on and self._liveness.registers_with(one, after))}
         # A reassignment that is cancelled drops what it was adding.
         completes = after.completes_reassignment(before) and set(before.adding) <= set(after.replicas)
         began_recovering = after.recovering and not before.recovering
@@ -76,6 +75,11 @@ class Leaders:
             return "clean"
         is_last_known = elr_on and leader in before.last_known_elr and not staying - {leader}
         return "last-known-leader" if is_last_known else "unclean"
+
+    def _members(self, at: int) -> frozenset[int]:
+        """Return the brokers that the controller may elect cleanly: the ISR, and the ELR unless it is off."""
+        before = self._elections.states[at - 1]
+        return frozenset((*before.isr, *before.elr) if self.rules(at).elr is not False else before.isr)
 
     def _may_have_registered(self, at: int) -> bool:
         """Whether the winner may have left ISR and ELR by the batch that elected it, and nothing says so."""
@@ -127,8 +131,10 @@ class Leaders:
     def is_nobody_passed_over(self, at: int) -> bool | None:
         """Whether no other member that may lead was alive; None: not known."""
         before, after = self._elections.states[at - 1], self._elections.states[at]
-        unfenced, candidates = self._liveness.unfenced(after), {*before.isr, *before.elr} - {after.leader}
+        unfenced, candidates = self._liveness.unfenced(after), self._members(at) - {after.leader}
         if unfenced is None:
             # Without a leader, no candidate was alive.
-            unfenced = frozenset(candidates - {before.leader} if before.leader >= 0 else ())
-        return True if not candidates & unfenced else (None if self._liveness.may_lack_event(after) else False)
+            unfenced = candidates - {before.leader} if before.leader >= 0 else frozenset()
+        alive = candidates & unfenced
+        is_doubtful = self._liveness.may_lack_event(after) or (self.rules(at).elr is None and not alive & {*before.isr})
+        return not alive or (None if is_doubtful else False)

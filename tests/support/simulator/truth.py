@@ -314,7 +314,8 @@ class Truth:
         election, fates = found.election, found.fates
         winner, at = election.after.leader, election.metadata_offset
         why = fates.get(winner, "N")
-        own = self._own_election(election)
+        by_name = self._own_elections(election)
+        own = next((one for one in by_name if one.is_allowed), None)
         answers: list[Answer] = []
         if own is not None:
             is_promised = own.road == "last-known" and self._is_within_tolerance(entry, found)
@@ -332,6 +333,9 @@ class Truth:
             answers.append(("last-replica-standing", at))
         if why == "S":
             answers.append(("stale-isr-join", at))
+        if answers and not all(one.is_allowed for one in by_name):
+            # An election that was not allowed put it into the ISR, and is no less to blame.
+            answers.append(("unexplained", at))
         return answers
 
     def _by_name(self, entry: Entry, found: Candidate, why: str) -> list[Answer]:
@@ -366,17 +370,18 @@ class Truth:
         lost = sum(1 for fate in found.fates.values() if fate in _ON_DISKS)
         return lost <= entry.min_isr - 1
 
-    def _own_election(self, election: ElectionMade) -> ElectionMade | None:
-        """Return the election from outside by which the winner is in the ISR, if nobody has led since."""
+    def _own_elections(self, election: ElectionMade) -> list[ElectionMade]:
+        """Return the elections from outside by which the winner is in the ISR, the last first, if nobody led since."""
         led = {one.election.order for one in self.leads.get(election.partition, ()) if one.led}
+        found: list[ElectionMade] = []
         for one in reversed(self.all_elections):
             if one.partition != election.partition or one.order >= election.order:
                 continue
             if one.after.leader != election.after.leader or one.order in led:
-                return None
-            if one.road != "clean" and one.is_allowed:
-                return one
-        return None
+                break
+            if one.road != "clean":
+                found.append(one)
+        return found
 
     all_elections: list[ElectionMade]
 

@@ -55,6 +55,8 @@ def test_a_loss_is_allowed_if_each_history_is(permitted: tuple[Permits, ...], *,
         (row.led_by_name(rules=UNKNOWN), None, 2),
         # An election that was not allowed excuses no later one.
         (row.led_by_name(rules=NOT_ALLOWED), "unexplained", 4),
+        # Nor does the disk that it had lost before that one.
+        (row.led_by_name(rules=NOT_ALLOWED, disks=(disk(2, 7, 6),)), "unexplained", 4),
         # The table allows the second, and no history blames the first.
         (row.led_by_name(disks=(disk(2, 7, 6),)), "last-replica-standing", 4),
         # It may have led by the first, without the record.

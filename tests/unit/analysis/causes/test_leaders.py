@@ -98,6 +98,17 @@ def test_an_unclean_election_is_allowed_by_a_config_or_by_a_request(
     assert found.leaders.is_unclean_allowed(2) is is_allowed
 
 
+@pytest.mark.parametrize(("elr", "is_nobody"), [(True, False), (False, True), (None, None)])
+def test_a_live_member_of_the_elr_is_passed_over_only_if_the_elr_is_on(
+    elr: bool | None,
+    is_nobody: bool | None,
+) -> None:
+    states = (row.ALL, state(1, 5, -1, 1, (), elr=(3,)), state(2, 8, 2, 2, (2,)))
+    events = (event(5, 0.5, 3, "unfenced"),)
+    found = partition(*states, rules=(rules(elr=elr),), broker_events=events)
+    assert found.leaders.is_nobody_passed_over(2) is is_nobody
+
+
 def test_an_election_by_name_with_records_missing_before_it_is_not_sure_to_be_by_name() -> None:
     assert row.led_by_name().leaders.by_name_before(4, 0) == 2
     assert row.led_by_name().leaders.by_name_before(4, 2) is None
