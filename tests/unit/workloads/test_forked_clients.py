@@ -42,7 +42,7 @@ class World:
     def __init__(self, ledger: Ledger, folder: Path) -> None:
         self.servers: list[Child] = []
         self.folder = folder
-        self._start_child = functools.partial(start_child, ledger, folder=folder)
+        self._start_child = functools.partial(start_child, ledger)
         self.clients = ForkedClients(self._start_server, folder / "clients.log")
 
     def _start_server(self, argv: Sequence[str], *, name: str, output: Path, inherited: Sequence[int] = ()) -> Child:

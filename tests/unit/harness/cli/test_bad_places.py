@@ -23,7 +23,7 @@ from harness.runner import launch
         (["analyze", ""], "a path cannot be empty"),
         (["analyze", "x" * 5_000], "a path is too long"),
         (["analyze", "hdfs://[bad"], "not an address"),
-        (["runs", ""], "a path cannot be empty"),
+        (["runs", "--runs", ""], "a path cannot be empty"),
         (["run", "healthy", "--runs", ""], "a path cannot be empty"),
         (["run", ""], "a path cannot be empty"),
         (["run", "x" * 5_000], "a path is too long"),

@@ -125,12 +125,19 @@ def test_a_signal_ends_a_verb_with_exit_code_3_after_its_clean_up(number: signal
     assert (tmp_path / "cleaned").exists()
 
 
+def is_asleep(pid: int) -> bool:
+    """Whether a process waits for something."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def test_a_second_signal_cuts_no_clean_up_short(tmp_path: Path) -> None:
     with start_work(tmp_path / "cleaned", "on a line") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.send_signal(signal.SIGTERM)
         assert process.stdout.readline() == "cleaning\n"
+        # Python answers a signal that comes right before a read only once that read has ended.
+        wait_until(lambda: is_asleep(process.pid), awaited="the read of the line", timeout_s=30, poll_s=0.002)
         process.send_signal(signal.SIGINT)
         assert process.stderr.readline().startswith("still cleaning up")
         _, errors = process.communicate("\n", timeout=30)
