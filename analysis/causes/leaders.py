@@ -107,10 +107,15 @@ class Leaders:
         return next((one for one in own if self.kind[one] != "clean" and not elections.gap[one]), None)
 
     def joins(self, at: int) -> frozenset[int]:
-        """Return the followers that entered the ISR by the record of a state, by their own request."""
-        is_by_request = not self._elections.is_election(at) or self.kind[at] == "clean"
+        """Return the followers that entered the ISR by the record of a state, by their own request.
+
+        A winner from the ELR entered by its election.
+        """
+        is_election = self._elections.is_election(at)
+        is_by_request = not is_election or self.kind[at] == "clean"
         before, after = self._elections.states[at - 1], self._elections.states[at]
-        return frozenset(after.isr) - frozenset(before.isr) if is_by_request else frozenset()
+        elected = frozenset(before.elr).intersection([after.leader] if is_election else ())
+        return frozenset(after.isr) - frozenset(before.isr) - elected if is_by_request else frozenset()
 
     def is_unclean_allowed(self, at: int) -> bool | None:
         """Whether the controller may elect uncleanly here, by config or by request; None: not known."""

@@ -126,3 +126,8 @@ def test_a_broker_may_have_led_by_an_election_whose_record_is_missing() -> None:
     # That election may have been before its death.
     events = (event(1, 0.5, 2, "registered"),)
     assert row.led_by_name(downs=(down(2, 7),), broker_events=events, missing=True).leaders.led[2] is None
+
+
+def test_a_winner_from_the_elr_enters_the_isr_by_no_request() -> None:
+    states = (row.ALL, state(1, 5, 2, 1, (2,), elr=(3,)), state(2, 8, 3, 2, (3,), elr=(2,)))
+    assert partition(*states, rules=(rules(elr=True),)).leaders.joins(2) == frozenset()
