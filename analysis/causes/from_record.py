@@ -134,7 +134,7 @@ def _downs(steps: Sequence[StepEntry]) -> Iterator[Down]:
                 continue
             ended = times.ended or Span(first_ns=fired_ns, last_ns=fired_ns + _UNMEASURED_NS)
             started = times.started if times.ended else None
-            started_ns = started.first_ns if started else _start_after(steps[place + 1 :], node, fired_ns)
+            started_ns = started.first_ns if started else _start_after(steps[place + 1 :], node, ended.first_ns)
             yield Down(broker=node, ended=ended, started_ns=started_ns)
 
 
@@ -143,9 +143,12 @@ def _start_after(later: Sequence[StepEntry], node: int, ended_ns: int) -> int:
     for step in later:
         kind = KINDS.get(step.step)
         starts = kind is not None and (kind.starts or kind.starts_again or kind.may_leave_down)
-        if starts and node in step.nodes and step.fired_ns is not None and step.fired_ns >= ended_ns:
+        if starts and node in step.nodes and step.fired_ns is not None:
             started = step.times_of(node).started
-            return started.first_ns if started else step.fired_ns
+            started_ns = started.first_ns if started else step.fired_ns
+            # A step over several nodes may end this process after another step had started the one before.
+            if started_ns >= ended_ns:
+                return started_ns
     return NEVER
 
 

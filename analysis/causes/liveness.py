@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from analysis.causes.evidence import NEVER, ClusterEvidence, Down
@@ -116,12 +117,13 @@ class Liveness:
 
         Then the first registration is of the first process, and so on, whatever the clocks say.
         """
-        ends = {down.started_ns: down for down in sorted(self._downs[broker], key=_ended_first, reverse=True)}
-        ended = [ends[started_ns] for started_ns in sorted(ends)]
+        ended = sorted(self._downs[broker], key=lambda down: down.ended.first_ns)
+        # Steps that overlap leave open which of them ended which process.
+        in_order = all(one.ended.last_ns <= one.started_ns <= two.ended.first_ns for one, two in pairwise(ended))
         of_process = {one.incarnation: one for one in reversed(self.registrations(broker))}
         registered = sorted(of_process.values(), key=lambda one: one.metadata_offset)
-        starts = sum(started_ns < NEVER for started_ns in ends)
-        is_known = self.cluster.steps_known and self.cluster.log_whole and not self.cluster.log_torn
+        starts = sum(down.started_ns < NEVER for down in ended)
+        is_known = in_order and self.cluster.steps_known and self.cluster.log_whole and not self.cluster.log_torn
         if not is_known or None in of_process or len(registered) != starts + 1:
             return ()
         return [BrokerLife(*one) for one in zip(ended, registered, (*registered[1:], None), strict=False)]
@@ -226,7 +228,3 @@ class Liveness:
         at = bisect_right(self._places, state.metadata_offset)
         near = (one for one in self._all_events[at : at + 1] if abs(one.at_ns - state.at_ns) < _ONE_BATCH_NS)
         return next((one for one in near if one.event in ("fenced", "registered")), None)
-
-
-def _ended_first(down: Down) -> int:
-    return down.ended.first_ns

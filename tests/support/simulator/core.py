@@ -65,9 +65,9 @@ def _downs(steps: list[StepEntry]) -> Iterable[Down]:
         for node in step.nodes:
             times, fired = step.times_of(node), step.fired_ns
             assert fired is not None
-            starts = (one for one in steps[place + 1 :] if one.step == "start" and node in one.nodes)
-            started = next((one.fired_ns for one in starts), None)
             ended = times.ended or Span(first_ns=fired, last_ns=NEVER)
+            starts = (one for one in steps[place + 1 :] if one.step == "start" and node in one.nodes)
+            started = next((one.fired_ns for one in starts if (one.fired_ns or 0) >= ended.first_ns), None)
             yield Down(broker=node, ended=ended, started_ns=NEVER if started is None else started)
 
 

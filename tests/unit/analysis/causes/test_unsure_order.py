@@ -177,3 +177,10 @@ def test_two_brokers_may_not_know_of_an_election_only_if_both_are_cut_off_from_t
     assert Liveness(ClusterEvidence(silences=(both,))).may_not_know(1, 2, 5 * SECOND)
     assert not Liveness(ClusterEvidence(silences=(both,))).may_not_know(1, 2, 12 * SECOND)
     assert not Liveness(ClusterEvidence(silences=(alone,))).may_not_know(1, 2, 5 * SECOND)
+
+
+def test_registrations_order_nothing_where_steps_overlap() -> None:
+    again = Down(broker=1, ended=Span(first_ns=10 * SECOND, last_ns=12 * SECOND), started_ns=13 * SECOND)
+    events = (registered(5, 0.5, "a"), registered(15, 11.5, "b"), registered(25, 13.5, "c"))
+    liveness = Liveness(ClusterEvidence(broker_events=events, downs=(RESTARTED, again)))
+    assert liveness.life_within(1, RESTARTED.ended) is None
