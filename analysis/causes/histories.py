@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from analysis.causes.evidence import NEVER, SLACK_NS, DiskLoss
+from analysis.causes.evidence import NEVER, DiskLoss
 from analysis.causes.intervals import (
     CONTRADICTED,
     DISK_TOOK_IT,
@@ -98,7 +98,6 @@ class Walk:
         self._leaders, self._liveness, self._slack = partition.leaders, partition.liveness, partition.liveness.slack
         self._place = {broker: place for place, broker in enumerate(partition.elections.brokers)}
         self._leadership = partition.elections.of_leadership(writer)
-        self._stays_down = [self._is_down_until_last(disk) for disk in partition.evidence.disks]
         self._committed_ns = {at: self._committed_by(at) for at in partition.elections.all}
 
     def histories(self) -> frozenset[History]:
@@ -222,17 +221,8 @@ class Walk:
 
     def _down(self, one: History) -> set[int]:
         """Return the brokers that lost their disk early: they are down as long as that may have come later, too."""
-        return {self._partition.evidence.disks[which].broker for which in one.lost_early if self._stays_down[which]}
-
-    def _is_down_until_last(self, disk: DiskLoss) -> bool:
-        """Whether a broker whose disk was lost is down until the last moment of the loss.
-
-        Where a clock was set, or the time of the loss is not well known, a process may be back by then, unless the
-        registrations say which process the loss ended.
-        """
-        if self._liveness.life_within(disk.broker, disk.within) is not None:
-            return True
-        return self._slack <= SLACK_NS and not self._liveness.may_start_within(disk.broker, disk.within)
+        stays_down = self._partition.stays_down
+        return {self._partition.evidence.disks[which].broker for which in one.lost_early if stays_down[which]}
 
     def _after_loss(self, found: int, disk: DiskLoss) -> int:
         """Return what a replica may hold after a disk loss, which took nothing that was sent later."""
@@ -336,18 +326,15 @@ class Walk:
     def _fetch(self, one: History, at: int, since_ns: int, brokers: Iterable[int]) -> History:
         """Let replicas follow the leader from a time until the state behind `at`, both by the clock of the steps."""
         state = self._states[at]
-        # Where a record is missing before the state, its leader may have led before it died.
-        if one.leader is None or (self._liveness.has_dead_session(state.leader, state) and not self._elections.gap[at]):
-            return one
         # A leader that died serves no more fetches before it registers again.
-        died_ns = self._liveness.died_by(state.leader, state)
-        over_ns = self._elections.time(at + 1)
-        until_ns = min(over_ns + self._slack, died_ns)
+        dead_ns = self._leaders.dead_ns[at]
+        if one.leader is None or not dead_ns:
+            return one
+        until_ns = min(self._elections.time(at + 1) + self._slack, dead_ns)
         # A leader that does not know yet that it was deposed serves fetches of those that do not know it, either.
         acted_ns = self._leaders.acted_until[one.leader] + self._slack
         followers = set(brokers).intersection(state.replicas) - self._down(one)
-        may_not_know = {broker for broker in followers if self._liveness.may_not_know(broker, state.leader, over_ns)}
-        unaware = followers if self._asked.sent_ns > until_ns else may_not_know
+        unaware = followers if self._asked.sent_ns > until_ns else self._leaders.unaware[at]
         untils = {broker: acted_ns if broker in unaware else until_ns for broker in followers}
         fetching = [
             broker for broker, until in untils.items() if self._may_fetch(broker, state.leader, since_ns, until)

@@ -18,13 +18,18 @@ class Leaders:
     - `led`: whether it led by that election (None: perhaps). `acted_until`: it may have appended until then.
     - `kind`, `may_have_registered`: by which way it was elected; the first state has none, for nothing was before it.
     - `began_ns`: each state began no earlier than this, by the clock of the steps.
+    - `dead_ns`: by then the leader of each state was surely dead; 0: before that state, so that it never led by it.
+    - `unaware`: the replicas that, with the leader, may not know that its state is over.
     """
 
     def __init__(
         self, evidence: PartitionEvidence, elections: Elections, liveness: Liveness, epochs: LeaderEpochs
     ) -> None:
         self._evidence, self._elections, self._liveness, self._epochs = evidence, elections, liveness, epochs
-        self.began_ns = [self._began_ns(at) for at in range(len(elections.states))]
+        every = range(len(elections.states))
+        self.began_ns = [self._began_ns(at) for at in every]
+        self.dead_ns = [self._dead_ns(at) for at in every]
+        self.unaware = [self._unaware(at) for at in every]
         self.led = {at: self._led(at) for at in elections.all}
         behind_first = [at for at in elections.all if at > 0]
         self.kind = {at: self._kind(at) for at in behind_first}
@@ -33,7 +38,7 @@ class Leaders:
 
     def _led(self, at: int) -> bool | None:
         """Return whether the broker led: False, if it never learned that it was elected; None: not known."""
-        states, liveness = self._elections.states, self._liveness
+        states = self._elections.states
         elected = states[at]
         if self._epochs.of[at].is_seen:
             return True
@@ -44,13 +49,27 @@ class Leaders:
             if set(later.isr) - set(before.isr):
                 return True
             before = later
-        is_dead = liveness.has_dead_session(elected.leader, elected) and not self._elections.gap[at]
-        return False if is_dead else None
+        return None if self.dead_ns[at] else False
 
     def _began_ns(self, at: int) -> int:
         """Return the earliest start of a state; the record that began it may be missing right before it."""
         first = at - self._elections.gap[at]
         return self._liveness.earliest_ns(self._elections.states[first]) if first >= 0 else 0
+
+    def _dead_ns(self, at: int) -> int:
+        """Return by when the leader of a state was surely dead; 0: before that state.
+
+        Where a record is missing before the state, its leader may have led before it died.
+        """
+        state = self._elections.states[at]
+        if self._liveness.has_dead_session(state.leader, state) and not self._elections.gap[at]:
+            return 0
+        return self._liveness.died_by(state.leader, state)
+
+    def _unaware(self, at: int) -> frozenset[int]:
+        """Return the replicas that, with the leader, may not know that a state is over."""
+        state, over_ns = self._elections.states[at], self._elections.time(at + 1)
+        return frozenset(one for one in state.replicas if self._liveness.may_not_know(one, state.leader, over_ns))
 
     def _acted_until(self, at: int) -> int:
         """Return until when the leader may have appended under the epoch of its election."""
@@ -65,7 +84,7 @@ class Leaders:
         leader = after.leader
         if any(one.is_recovery and one.elected_at == after.metadata_offset for one in self._evidence.requests):
             return "recovery"
-        elr_on = self.rules(at).elr is not False
+        elr_on = self._may_have_elr(at)
         # With the ELR on, a broker that registers in this batch has left ISR and ELR, unless it was shut down cleanly.
         staying = {one for one in self._members(at) if not (elr_on and self._liveness.registers_with(one, after))}
         # A reassignment that is cancelled drops what it was adding.
@@ -79,13 +98,17 @@ class Leaders:
     def _members(self, at: int) -> frozenset[int]:
         """Return the brokers that the controller may elect cleanly: the ISR, and the ELR unless it is off."""
         before = self._elections.states[at - 1]
-        return frozenset((*before.isr, *before.elr) if self.rules(at).elr is not False else before.isr)
+        return frozenset((*before.isr, *before.elr) if self._may_have_elr(at) else before.isr)
+
+    def _may_have_elr(self, at: int) -> bool:
+        """Whether the ELR may be on when the record of a state is written."""
+        return self.rules(at).elr is not False
 
     def _may_have_registered(self, at: int) -> bool:
         """Whether the winner may have left ISR and ELR by the batch that elected it, and nothing says so."""
         state = self._elections.states[at]
         last_known = self._elections.states[at - 1].last_known_elr
-        return state.leader in last_known and self._liveness.may_lack_event(state) and self.rules(at).elr is not False
+        return state.leader in last_known and self._liveness.may_lack_event(state) and self._may_have_elr(at)
 
     def rules(self, at: int) -> InForce:
         """Return the rules in force when the record of a state was written."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from analysis.causes.evidence import NEVER, ClusterEvidence, Down
+from analysis.causes.evidence import NEVER, SLACK_NS, ClusterEvidence, Down
 from ebbtide.record.node_times import Span
 from ebbtide.record.rows import BrokerEvent, PartitionState
 
@@ -106,10 +106,6 @@ class Liveness:
         ends = {end for link in links for end in link} - {one, other}
         return any({(min(one, end), max(one, end)), (min(other, end), max(other, end))} <= links for end in ends)
 
-    def may_start_within(self, broker: int, within: Span) -> bool:
-        """Whether a step may have started the broker's process within a span of the steps' clock."""
-        return any(within.first_ns <= down.started_ns < within.last_ns for down in self._downs[broker])
-
     # ---- by the order of starts and registrations: processes
 
     def _lives_of(self, broker: int) -> Sequence[BrokerLife]:
@@ -161,6 +157,17 @@ class Liveness:
             if one.down.ended.first_ns <= within.last_ns and within.first_ns <= one.down.started_ns
         ]
         return lives[0] if len(lives) == 1 else None
+
+    def is_down_throughout(self, broker: int, within: Span) -> bool:
+        """Whether a broker whose process ended somewhere within a span is down until the span is over.
+
+        Where a clock was set, or the time of the end is not well known, a process may be back by then, unless the
+        registrations say which process ended.
+        """
+        if self.life_within(broker, within) is not None:
+            return True
+        may_start = any(within.first_ns <= down.started_ns < within.last_ns for down in self._downs[broker])
+        return self.slack <= SLACK_NS and not may_start
 
     # ---- by the metadata log: sessions
 

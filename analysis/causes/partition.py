@@ -40,7 +40,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvidentPartition:
-    """The evidence on a partition, with what follows from it for every record alike."""
+    """The evidence on a partition, with what follows from it for every record alike.
+
+    `stays_down`: whether the broker of each disk loss is down until the last moment of the loss.
+    """
 
     def __init__(self, evidence: PartitionEvidence) -> None:
         self.evidence = evidence
@@ -54,6 +57,7 @@ class EvidentPartition:
             # What only one leader can have appended shows more of that leader's epoch, unless a gap hides another one.
             is_new = not self.elections.has_gaps and self.epochs.learn(self.may_have_written)
         self.lost = self.epochs.lost
+        self.stays_down = [self.liveness.is_down_throughout(one.broker, one.within) for one in evidence.disks]
         self.moments = moments_of(evidence, self.elections, self.liveness)
 
     def losses_since_request(self, broker: int, at: int) -> tuple[tuple[DiskLoss, ...], bool]:
