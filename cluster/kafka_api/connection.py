@@ -172,8 +172,8 @@ class BrokerConnection:
     ) -> list[OffsetAnswer]:
         """Send ListOffsets v5 with `EARLIEST` or `LATEST`. Raises `WireError`.
 
-        LATEST is the HW; if `committed` (the isolation level read_committed), the last stable offset. `replica` says as
-        whom: a consumer.
+        LATEST is the HW; if `committed` (the isolation level read_committed), the last stable offset. `replica` says
+        who asks; -1: a consumer.
         """
         topics: dict[str, list[Any]] = {}
         for topic, partition in partitions:
@@ -335,7 +335,7 @@ class BrokerConnection:
     def fetch_one(self, topic: FetchRequest.FetchTopic, replica: int, version: int, *, max_wait_ms: int = 0) -> Any:
         """Send Fetch for the one partition of `topic`, and return its answer. Raises `WireError`, `Refused`.
 
-        `replica` says as whom: the answer depends on it.
+        `replica` says who asks: the answer depends on it.
         """
         request = FetchRequest(
             replica_id=replica,

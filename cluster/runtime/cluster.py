@@ -145,7 +145,7 @@ class Runtime(ABC):
         self._start_servers(node_ids)
 
     def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
-        """Wait until each process answers and each broker is registered anew and unfenced.
+        """Wait until each process answers and each broker has registered again and is unfenced.
 
         Controllers of a dynamic quorum are ready once one of them is active and the first voters are committed.
 

@@ -45,7 +45,7 @@ class KnownEnd(msgspec.Struct, frozen=True, kw_only=True):
 KNOWN_ENDS: tuple[KnownEnd, ...] = (
     KnownEnd(
         finding="empty-metadata-log",
-        # A node without any voter: others may be unattached, too, but know whom to ask.
+        # A node without any voter: others may be unattached, too, but they know other voters.
         says=re.compile(r"IllegalStateException: Expected to be Follower, but .* Unattached(State)?\(.*\bvoters=\[\]"),
     ),
 )

@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode
@@ -30,9 +29,6 @@ from harness.cli.output import print_json
 from harness.cli.parameters import duration_s_of
 from harness.cli.progress import judging_note
 from harness.cli.run_flow import begin_judging, check_runs, judge_of, progress_display, verdict_or_raise
-
-if TYPE_CHECKING:
-    pass
 
 
 def command() -> Command:

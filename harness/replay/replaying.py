@@ -184,11 +184,11 @@ def judge_replays(
     judge: JudgeAll,
     note: Callable[[str], None],
     *,
-    anew: bool = True,
+    judges_original: bool = True,
 ) -> tuple[LoadedRun, list[Replay]]:
     """Judge replays and compare them with the record.
 
-    With `anew`, judge the record again by the same rules.
+    With `judges_original`, judge the record again by the same rules.
 
     A record that cannot be judged again keeps its stored verdict, and `note` gets the reason. Raises `EbbtideError` if
     such a record has no stored verdict.
@@ -196,7 +196,7 @@ def judge_replays(
     records = [one.record for one in done if one.record is not None]
     if not records:  # nothing to compare, so no Spark session is needed
         return original, [Replay(kafka=one.kafka, failure=one.failure) for one in done]
-    again = anew or original.verdict is None
+    again = judges_original or original.verdict is None
     # A record that cannot be written would fail the whole batch, which would then be judged again by halves.
     judged_too = again and os.access(original.folder, os.W_OK)
     with (

@@ -103,8 +103,8 @@ def step_states(entries: Sequence[StepEntry], awaited: Awaited | None, names: Ma
 
 def _text(entry: StepEntry, names: Mapping[int, str]) -> str:
     planned = entry.asked.target or entry.asked.name or ""
-    whom = entry.whom or ", ".join(names.get(node, str(node)) for node in entry.nodes) or str(planned)
-    return f"{entry.step} {whom}".rstrip()
+    target = entry.whom or ", ".join(names.get(node, str(node)) for node in entry.nodes) or str(planned)
+    return f"{entry.step} {target}".rstrip()
 
 
 def _status(entry: StepEntry, awaited: Awaited | None) -> StepStatus:

@@ -49,9 +49,9 @@ def state(place: int, at_s: float, leader: int, epoch: int, isr: tuple[int, ...]
     )
 
 
-def event(offset: int, at_s: float, broker: int, what: Any) -> BrokerEvent:
+def event(offset: int, at_s: float, broker: int, what: Any, **fields: Any) -> BrokerEvent:
     """Return an event of a broker at an offset of the metadata log."""
-    return BrokerEvent(metadata_offset=offset, at_ns=ns(at_s), broker=broker, broker_epoch=offset, event=what)
+    return BrokerEvent(metadata_offset=offset, at_ns=ns(at_s), broker=broker, broker_epoch=offset, event=what, **fields)
 
 
 def down(broker: int, at_s: float, started_s: float = NEVER) -> Down:

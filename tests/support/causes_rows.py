@@ -36,24 +36,27 @@ def recovered(**fields: Any) -> EvidentPartition:
     return partition(ALONE, state(1, 4, -1, 1, ()), elected, final=replaced_under(2), **fields)
 
 
+_LAST_KNOWN = (
+    state(0, 1, 1, 0, (1, 2)),
+    state(1, 4, 1, 0, (1,), elr=(2,)),
+    state(2, 5, -1, 1, (1,), elr=(2,)),
+    state(3, 6, -1, 1, (1,)),
+    state(4, 7, -1, 1, (), last_known_elr=(1,)),
+    state(5, 9, 1, 2, (1,), leader_recovery_state=1),
+)
+"""Two of the disks lose the record; broker 1 is elected as the last known leader."""
+_TWO_DISKS: dict[str, Any] = {"disks": (disk(2, 3, 6), disk(1, 4.5, 6)), "downs": (down(2, 3, 5), down(1, 4.5, 6.5))}
+
+
 def last_known(min_isr: int | None = 2, **fields: Any) -> EvidentPartition:
     """Two of the disks lose the record; broker 1 is elected as the last known leader."""
     fields = {
         "rules": (rules(elr=True, min_isr=min_isr),),
-        "disks": (disk(2, 3, 6), disk(1, 4.5, 6)),
-        "downs": (down(2, 3, 5), down(1, 4.5, 6.5)),
         "final": replaced_under(2),
+        **_TWO_DISKS,
         **fields,
     }
-    return partition(
-        state(0, 1, 1, 0, (1, 2)),
-        state(1, 4, 1, 0, (1,), elr=(2,)),
-        state(2, 5, -1, 1, (1,), elr=(2,)),
-        state(3, 6, -1, 1, (1,)),
-        state(4, 7, -1, 1, (), last_known_elr=(1,)),
-        state(5, 9, 1, 2, (1,), leader_recovery_state=1),
-        **fields,
-    )
+    return partition(*_LAST_KNOWN, **fields)
 
 
 def unclean(**fields: Any) -> EvidentPartition:
@@ -146,19 +149,13 @@ def led_as_last_known(*known: Any, **fields: Any) -> EvidentPartition:
     """Broker 1 is elected as the last known leader, without the record, and again from the ISR."""
     fields = {
         "rules": known,
-        "disks": (disk(2, 3, 6), disk(1, 4.5, 6)),
-        "downs": (down(2, 3, 5), down(1, 4.5, 6.5)),
+        **_TWO_DISKS,
         "broker_events": tuple(event(at, at_s, 1, "registered") for at, at_s in ((1, 0.5), (41, 7.5), (65, 10.5))),
         "final": replaced_under(4),
         **fields,
     }
     return partition(
-        state(0, 1, 1, 0, (1, 2)),
-        state(1, 4, 1, 0, (1,), elr=(2,)),
-        state(2, 5, -1, 1, (1,), elr=(2,)),
-        state(3, 6, -1, 1, (1,)),
-        state(4, 7, -1, 1, (), last_known_elr=(1,)),
-        state(5, 9, 1, 2, (1,), leader_recovery_state=1),
+        *_LAST_KNOWN,
         state(6, 9.2, -1, 3, (1,), leader_recovery_state=1),
         state(7, 11, 1, 4, (1,), leader_recovery_state=1),
         **fields,

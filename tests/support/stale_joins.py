@@ -10,7 +10,7 @@ from judge_records import Story
 def stale_join(record: Path, features: dict[str, int], kafka: str = "3.4.1", *, in_new_epoch: bool = False) -> Story:
     """Return the story of KAFKA-14139: broker 2 joins by an AlterPartition from before its disk was replaced.
 
-    `in_new_epoch`: the leader was elected anew in between, so that the controller refuses that request.
+    `in_new_epoch`: the leader was elected again in between, so that the controller refuses that request.
     """
     story = Story(record, kafka=kafka, features=features, min_isr=1)
     story.broker(0, 1)

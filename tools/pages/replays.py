@@ -230,11 +230,11 @@ def write(rows: Mapping[str, ReplayResults]) -> None:
 
 
 def measure(
-    record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeAll, *, anew: bool = True
+    record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeAll, *, judges_original: bool = True
 ) -> ReplayResults:
     """Replay a record so many times in `folder`.
 
-    With `anew` it judges the record again. Raises `EbbtideError` if this host cannot do it.
+    With `judges_original` it judges the record again. Raises `EbbtideError` if this host cannot do it.
     """
     original = load_run(record)
     kafka = original.manifest.kafka
@@ -244,7 +244,7 @@ def measure(
         launch = prepare(options, [kafka], display.note, original.scenario.other_releases)
         jobs = min(AT_ONCE, MAX_BROKERS // original.scenario.cluster.brokers)
         ran = list(run_replays(original, [kafka], times=times, seed=None, launch=launch, display=display, jobs=jobs))
-    original, replays = judge_replays(original, ran, judge, _note, anew=anew)
+    original, replays = judge_replays(original, ran, judge, _note, judges_original=judges_original)
     for run, same in ((one.run, one.is_same) for one in replays if one.run is not None):
         if keep is not None and not same:
             shutil.move(run.folder, keep / run.folder.name)
@@ -308,7 +308,7 @@ def replay_all(
                 # Beside the records: power is lost by the method of that file system.
                 with replay_folder(record.parent, keep) as folder:
                     many = min(each, times - short[scenario])
-                    new = measure(record, folder, many, keep, judge, anew=scenario not in begun)
+                    new = measure(record, folder, many, keep, judge, judges_original=scenario not in begun)
                 begun.add(scenario)
                 if not new.times:
                     raise HarnessError("every replay failed", where=str(record))

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import causes_by_hand as hand
 import numpy as np
 import pytest
 
 from analysis.causes.elections import Elections
 from analysis.causes.evidence import (
     NEVER,
-    AckedSends,
     ClusterEvidence,
     DiskLoss,
     Down,
     PartitionEvidence,
     Silence,
-    column,
 )
 from analysis.causes.liveness import Liveness
 from analysis.causes.moments import moments_of
-from analysis.causes.partition import EvidentPartition
 from ebbtide.record.node_times import Span
 from ebbtide.record.rows import BrokerEvent, PartitionState
 
@@ -29,26 +27,15 @@ SECOND = 1_000_000_000
 
 def state(place: int, at_s: float, leader: int, isr: tuple[int, ...], *, epoch: int) -> PartitionState:
     """State number `place`, at metadata offset 10 times that; broker 1 and 2 are the replicas."""
-    return PartitionState(
-        metadata_offset=10 * place,
-        at_ns=int(at_s * SECOND),
-        topic="t",
-        partition=0,
-        leader=leader,
-        leader_epoch=epoch,
-        partition_epoch=place,
-        replicas=(1, 2),
-        isr=isr,
-    )
+    return hand.state(place, at_s, leader, epoch, isr, replicas=(1, 2))
 
 
 @pytest.mark.parametrize(("slack_s", "died_s"), [(0.2, 6), (3, NEVER / SECOND)])
 def test_a_process_that_may_have_ended_before_the_registration_is_not_the_one_that_led(
     slack_s: float, died_s: float
 ) -> None:
-    registered = BrokerEvent(metadata_offset=5, at_ns=5 * SECOND, broker=1, broker_epoch=5, event="registered")
-    ended = Down(broker=1, ended=Span(first_ns=6 * SECOND, last_ns=6 * SECOND))
-    cluster = ClusterEvidence(broker_events=(registered,), downs=(ended,), slack_ns=int(slack_s * SECOND))
+    registered = hand.event(5, 5, 1, "registered")
+    cluster = ClusterEvidence(broker_events=(registered,), downs=(hand.down(1, 6),), slack_ns=int(slack_s * SECOND))
     assert Liveness(cluster).died_by(1, state(1, 5.5, 1, (1,), epoch=1)) == died_s * SECOND
 
 
@@ -99,25 +86,16 @@ def test_a_leader_behind_the_torn_end_of_the_log_may_have_appended_what_was_acke
 
 def test_a_state_behind_a_gap_may_have_begun_as_early_as_the_state_before() -> None:
     states = (state(1, 1, 2, (2,), epoch=0), state(2, 5, 1, (1, 2), epoch=1), state(4, 9, 1, (1, 2), epoch=2))
-    cluster = ClusterEvidence(slack_ns=SECOND)
-    partition = EvidentPartition(PartitionEvidence(topic="t", partition=0, cluster=cluster, states=states))
-    assert partition.leaders.began_ns == [0, 4 * SECOND, 4 * SECOND]
+    assert hand.partition(*states, slack_ns=SECOND).leaders.began_ns == [0, 4 * SECOND, 4 * SECOND]
 
 
 def registered(offset: int, at_s: float, incarnation: str) -> BrokerEvent:
     """Return a registration of broker 1."""
-    return BrokerEvent(
-        metadata_offset=offset,
-        at_ns=int(at_s * SECOND),
-        broker=1,
-        broker_epoch=offset,
-        incarnation=incarnation,
-        event="registered",
-    )
+    return hand.event(offset, at_s, 1, "registered", incarnation=incarnation)
 
 
 ELECTED_ONCE_MORE = (state(0, 1, 1, (1,), epoch=0), state(1, 9, -1, (), epoch=1), state(2, 12, 1, (1,), epoch=2))
-RESTARTED = Down(broker=1, ended=Span(first_ns=10 * SECOND, last_ns=10 * SECOND), started_ns=11 * SECOND)
+RESTARTED = hand.down(1, 10, 11)
 
 
 @pytest.mark.parametrize(
@@ -154,13 +132,9 @@ def test_a_deposed_leader_acks_with_acks_all_only_what_every_member_of_its_isr_m
     until_s: float, writers: tuple[int, ...]
 ) -> None:
     states = (state(0, 1, 1, (1, 2), epoch=0), state(1, 6, 2, (2,), epoch=1))
-    cut = Silence(from_ns=2 * SECOND, until_ns=int(until_s * SECOND), links=frozenset({(1, 2)}))
-    values = {"value": 7, "offset": 3, "acks": -1, "sent_ns": 8 * SECOND, "done_ns": 9 * SECOND}
-    sends = AckedSends(**{name: column([value]) for name, value in values.items()})
-    partition = EvidentPartition(
-        PartitionEvidence(topic="t", partition=0, cluster=ClusterEvidence(silences=(cut,)), states=states, sends=sends)
-    )
-    assert tuple(np.flatnonzero(partition.may_have_written[0])) == writers
+    cut = hand.cut(1, 2, 2, until_s)
+    found = hand.partition(*states, silences=(cut,), sends=hand.sends((7, 3, -1, 8, 9)))
+    assert tuple(np.flatnonzero(found.may_have_written[0])) == writers
 
 
 def test_a_process_that_was_started_fetches_nothing_before_it_registers() -> None:
