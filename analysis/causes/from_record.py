@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from analysis.causes.columns import PartitionTables
@@ -21,6 +21,7 @@ from analysis.causes.evidence import (
 )
 from analysis.causes.partition import EvidentPartition
 from analysis.record.record import Record
+from analysis.record.requests import Request
 from ebbtide.record.node_times import Span
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
@@ -56,8 +57,8 @@ def cluster_evidence(record: Record) -> ClusterEvidence:
     steps, timeline, report = record.proven_steps, record.timeline, record.reports.timeline
     return ClusterEvidence(
         broker_events=None if "brokers" in timeline.missing else timeline.brokers,
-        downs=tuple(_downs(steps or ())),
-        silences=tuple(_silences(steps or ())),
+        downs=tuple(downs_of(steps or ())),
+        silences=tuple(silences_of(steps or ())),
         steps_known=steps is not None,
         log_whole=not timeline.gaps,
         # A record that could not be read may have been the last one.
@@ -71,7 +72,7 @@ def partition_evidence(record: Record, topic: str, partition: int, cluster: Clus
     """Return the evidence of a partition. Raises `UsageError` when a table is damaged."""
     states = _last_life(record.timeline.states(topic, partition))
     rules, disks = tuple(_rules(record, topic, states)), tuple(_disks(record, topic, partition, states))
-    requests = tuple(_unclean_requests(record, f"{topic}-{partition}"))
+    requests = tuple(unclean_requests_of(record.requests or (), f"{topic}-{partition}"))
     tables = PartitionTables(record, topic, partition)
     polls, final = tables.polls()
     return PartitionEvidence(
@@ -125,7 +126,8 @@ def _unrecorded_changes(record: Record) -> frozenset[str]:
     return kinds if record.proven_steps is None else kinds & {step.step for step in record.proven_steps}
 
 
-def _downs(steps: Sequence[StepEntry]) -> Iterator[Down]:
+def downs_of(steps: Sequence[StepEntry]) -> Iterator[Down]:
+    """Yield the ends of brokers' processes that steps proved."""
     for place, step in enumerate(steps):
         for node in step.nodes:
             kind, times, fired_ns = KINDS.get(step.step), step.times_of(node), step.fired_ns
@@ -152,7 +154,7 @@ def _start_after(later: Sequence[StepEntry], node: int, ended_ns: int) -> int:
     return NEVER
 
 
-def _silences(steps: Sequence[StepEntry]) -> Iterator[Silence]:
+def silences_of(steps: Sequence[StepEntry]) -> Iterator[Silence]:
     """Yield the cuts and pauses that a step proved; a cut in one direction lets no answer pass."""
     for step in steps:
         kind, until_ns = KINDS.get(step.step), NEVER if step.healed_ns is None else step.healed_ns
@@ -180,8 +182,9 @@ def _disks(record: Record, topic: str, partition: int, states: Sequence[Partitio
             yield DiskLoss(broker=loss.broker, within=within, ends=ends)
 
 
-def _unclean_requests(record: Record, name: str) -> Iterator[UncleanRequest]:
-    for one in record.requests or ():
+def unclean_requests_of(requests: Iterable[Request], name: str) -> Iterator[UncleanRequest]:
+    """Yield the requests that may have asked for an unclean election of a partition."""
+    for one in requests:
         if one.asks_for("unclean") and one.partition in (None, name):
             answered_ns = NEVER if one.answered_ns is None else one.answered_ns
             yield UncleanRequest(

@@ -11,31 +11,27 @@ from analysis.causes.evidence import (
     AckedSends,
     ClusterEvidence,
     DiskLoss,
-    Down,
     InForce,
     MeasuredEnds,
     PartitionEvidence,
     ReadRows,
-    Silence,
-    UncleanRequest,
     Watermarks,
     column,
 )
+from analysis.causes.from_record import downs_of, silences_of, unclean_requests_of
+from analysis.record.requests import requests
 from analysis.spec.partition import MV_FETCH_CARRIES_BROKER_EPOCH
 from analysis.spec.variants import protocol_for
-from ebbtide.record.node_times import Span
 from ebbtide.record.rows import BrokerEvent, PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from ebbtide.scenario.steps.disk import DirectoryStep
-from ebbtide.scenario.steps.proof import RequestProof, StepProof
-from ebbtide.scenario.steps.recovery import RecoverStep
+from ebbtide.scenario.steps.proof import StepProof
 from simulator.clients import FINAL_CONSUMER
 from simulator.controller import MIN_ISR, TOPIC, UNCLEAN
 from simulator.history import Row, TrueHistory
 
 _LISTS = ("replicas", "isr", "elr", "last_known_elr", "adding", "removing")
-_DOWN = ("kill", "power-loss", "wipe-disk", "stop")
 
 
 def core_histories(history: TrueHistory) -> list[PartitionEvidence]:
@@ -49,39 +45,13 @@ def _cluster(history: TrueHistory) -> ClusterEvidence:
     events = history.tables["brokers"]
     return ClusterEvidence(
         broker_events=tuple(BrokerEvent(**row) for row in events) or None,
-        downs=tuple(_downs(steps)),
-        silences=tuple(_silences(steps)),
+        downs=tuple(downs_of(steps)),
+        silences=tuple(silences_of(steps)),
         steps_known=history.steps is not None,
         log_whole=not history.skipped,
         log_torn=history.is_torn or history.skipped > 0,
         slack_ns=SLACK_NS + max((last - first for first, last in history.unsure_ns), default=0),
     )
-
-
-def _downs(steps: list[StepEntry]) -> Iterable[Down]:
-    for place, step in enumerate(steps):
-        if step.step not in _DOWN or step.effect_ns is None:
-            continue
-        for node in step.nodes:
-            times, fired = step.times_of(node), step.fired_ns
-            assert fired is not None
-            ended = times.ended or Span(first_ns=fired, last_ns=NEVER)
-            starts = (one for one in steps[place + 1 :] if one.step == "start" and node in one.nodes)
-            started = next((one.fired_ns for one in starts if (one.fired_ns or 0) >= ended.first_ns), None)
-            yield Down(broker=node, ended=ended, started_ns=NEVER if started is None else started)
-
-
-def _silences(steps: list[StepEntry]) -> Iterable[Silence]:
-    for step in steps:
-        if step.effect_ns is None:
-            continue
-        until = NEVER if step.healed_ns is None else step.healed_ns
-        if step.step == "pause":
-            yield Silence(brokers=frozenset(step.nodes), from_ns=step.effect_ns, until_ns=until)
-        elif step.step == "partition" and step.sides is not None:
-            ones, others = step.sides.nodes
-            links = frozenset((min(one, other), max(one, other)) for one in ones for other in others)
-            yield Silence(links=links, from_ns=step.effect_ns, until_ns=until)
 
 
 def _partition(history: TrueHistory, cluster: ClusterEvidence, number: int) -> PartitionEvidence:
@@ -100,7 +70,7 @@ def _partition(history: TrueHistory, cluster: ClusterEvidence, number: int) -> P
         ),
         rules=tuple(_rules(history)),
         disks=tuple(_disks(steps, number)),
-        requests=tuple(_requests(steps, number)),
+        requests=tuple(unclean_requests_of(requests(steps), f"{TOPIC}-{number}")),
         sends=_sends([row for row in mine("sends") if row["status"] == "acked" and row["offset"] is not None]),
         polls=_read([row for row in polls if row["consumer"] != FINAL_CONSUMER]),
         final=_read([row for row in polls if row["consumer"] == FINAL_CONSUMER], timed=False),
@@ -163,19 +133,6 @@ def _disks(steps: list[StepEntry], number: int) -> Iterable[DiskLoss]:
                 yield DiskLoss(broker=node, within=gone, ends=taken)
             else:
                 yield DiskLoss(broker=node, within=gone, ends=MeasuredEnds(log.leo_before, log.leo_after))
-
-
-def _requests(steps: list[StepEntry], number: int) -> Iterable[UncleanRequest]:
-    for step in steps:
-        if step.step == "elect" and step.asked.partition == f"{TOPIC}-{number}" and step.fired_ns is not None:
-            answered = NEVER if step.effect_ns is None else step.effect_ns
-            record = step.figures(RequestProof).record
-            elected_at = None if record is None else record.metadata_offset
-            yield UncleanRequest(asked_ns=step.fired_ns, answered_ns=answered, elected_at=elected_at)
-        elif step.step == "recover" and step.asked.partition == f"{TOPIC}-{number}" and step.fired_ns is not None:
-            record = step.figures(RecoverStep.Proof).record
-            elected_at = None if record is None else record.metadata_offset
-            yield UncleanRequest(asked_ns=step.fired_ns, elected_at=elected_at, is_recovery=True)
 
 
 def _sends(rows: list[Row]) -> AckedSends:
