@@ -78,9 +78,9 @@ class FakeMeasure:
         self.asked: list[tuple[str, int, bool]] = []
 
     def __call__(
-        self, record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeAll, *, anew: bool
+        self, record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeAll, *, judges_original: bool
     ) -> ReplayResults:
-        self.asked.append((record.name, times, anew))
+        self.asked.append((record.name, times, judges_original))
         if record.name == self.failing:
             raise HarnessError("no space", where=str(record))
         return msgspec.structs.replace(results_of(record.name, same=times), runs=(record.name,), times=times)
