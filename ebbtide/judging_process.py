@@ -55,18 +55,16 @@ class JudgingProcess:
         command: Sequence[str] = COMMAND,
         *,
         many: bool = False,
-        rules: Sequence[Path] = (),
+        options: Sequence[str] = (),
         report: Callable[[str], None] = print_line,
     ) -> None:
         """Start nothing yet.
 
-        With `many`, the process suits dozens of records, and judges `TOGETHER` of them at once. It judges with the
-        rules in the files `rules`, too. While `judge` waits,
-        `report` gets a line every 10 s.
+        With `many`, the process suits dozens of records, and judges `TOGETHER` of them at once. `options` are those of
+        `ebbtide analyze` by which it judges. While `judge` waits, `report` gets a line every 10 s.
         """
         self._report = report
-        options = [*(["--many"] if many else []), *(word for rule in rules for word in ("--rule", str(rule)))]
-        self._command = (*command, "analyze", "-", *options)
+        self._command = (*command, "analyze", "-", *(["--many"] if many else []), *options)
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._files = contextlib.ExitStack()

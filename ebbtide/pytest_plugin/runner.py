@@ -67,7 +67,7 @@ class CommandRunner:
     ) -> None:
         self._command = tuple(command)
         self._say = say
-        self._judge = JudgingProcess(self._command, rules=rules, report=say)
+        self._judge = JudgingProcess(self._command, options=_rule_options(rules), report=say)
 
     def abilities(self) -> Sequence[Ability]:
         """Call `ebbtide doctor --json`; return what this host can do."""
@@ -121,7 +121,7 @@ class CommandRunner:
         """Call `ebbtide replay` for a record on its release."""
         import json
 
-        rules = [word for rule in settings.rules for word in ("--rule", str(rule))]
+        rules = _rule_options(settings.rules)
         words = [*self._command, "replay", str(record), "--json", *rules, *_common_options(settings)]
         done = _run_to_end(words, ProgressListener(self._say).hear)
         if done.returncode > 2 or not done.stdout.strip():
@@ -219,6 +219,10 @@ class CommandRunner:
         else:
             message = [lines[error].removeprefix("error: "), *lines[error + 1 :], *([] if mistake else [command])]
         return CommandFailed("\n".join(message), mistake=mistake)
+
+
+def _rule_options(rules: Sequence[Path]) -> list[str]:
+    return [word for rule in rules for word in ("--rule", str(rule))]
 
 
 def _common_options(settings: Settings) -> list[str]:

@@ -29,7 +29,7 @@ from harness.cli.options import (
     add_times_option,
 )
 from harness.cli.output import print_json
-from harness.cli.rule_files import rule_paths
+from harness.cli.rule_files import judging_options
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
@@ -139,7 +139,7 @@ def run(args: Args) -> ExitCode:
         prepare(LaunchOptions(runtime=args.runtime), [target.kafka for target in targets], _report)
     store = Store(args.store)
     # One process judges the records of all batches and follow-ups, while others run.
-    with store.lock(), JudgingProcess(many=True, rules=rule_paths(), report=_report) as judging:
+    with store.lock(), JudgingProcess(many=True, options=judging_options(), report=_report) as judging:
         return _run(args, store, settings, at_once, judging)
 
 

@@ -94,7 +94,7 @@ def run(args: Args) -> ExitCode:
     """Replay, judge, compare, and print the result."""
     from ebbtide.judging_process import JudgingProcess
     from ebbtide.record.outcomes import exit_code_of
-    from harness.cli.rule_files import rule_paths
+    from harness.cli.rule_files import judging_options
     from harness.replay.recorded_run import load_run_to_repeat
     from harness.replay.replaying import (
         incomplete_note,
@@ -111,7 +111,7 @@ def run(args: Args) -> ExitCode:
     runs = check_runs(with_recorded_power_loss(original, launch_options_of(args)), original.scenario, releases)
     done: list[UnjudgedReplay] = []
     with (
-        JudgingProcess(rules=rule_paths()) as judging,
+        JudgingProcess(options=judging_options()) as judging,
         report_unfinished_records(
             "replayed, but not compared; next", lambda: [one.record for one in done if one.record is not None], _note
         ),

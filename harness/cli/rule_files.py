@@ -32,14 +32,9 @@ def judged_with(files: Sequence[str]) -> Iterator[None]:
             _paths = before
 
 
-def rule_paths() -> Sequence[Path]:
-    """Return the files of the rules that records are judged with now."""
-    return _paths
-
-
-def rule_words() -> str:
-    """Return the options of a command that judges with the same rules; it begins with a space, or is empty."""
-    return "".join(f" --rule {shlex.quote(str(path))}" for path in _paths)
+def judging_options() -> list[str]:
+    """Return the options of `ebbtide analyze` with which it judges as this command does."""
+    return [word for path in _paths for word in ("--rule", str(path))]
 
 
 def note_missing_rules(records: Sequence[Path]) -> None:

@@ -115,11 +115,11 @@ def run_and_judge(
     from ebbtide.shown_console import PlainTextConsole
     from harness.cli.output import print_json
     from harness.cli.progress import judging_note, print_saving
-    from harness.cli.rule_files import rule_paths
+    from harness.cli.rule_files import judging_options
     from harness.cli.runs_compare import print_comparison
     from harness.runner.live_view import display_for
 
-    with JudgingProcess(rules=rule_paths()) as judge:
+    with JudgingProcess(options=judging_options()) as judge:
         with display_for(PlainTextConsole(stderr=as_json)) as display:
             requests = [request for one in runs for request in one.requests(display, seed)]
             if judges:
@@ -328,9 +328,9 @@ def verdict_or_raise(end: Verdict | EbbtideError) -> Verdict:
 
 def _analyze(records: Sequence[Path]) -> str:
     """Return the command that judges some records."""
-    from harness.cli.rule_files import rule_words
+    from harness.cli.rule_files import judging_options
 
-    return f"ebbtide analyze {shlex.join(map(str, records))}{rule_words()}"
+    return f"ebbtide analyze {shlex.join([*map(str, records), *judging_options()])}"
 
 
 def _print_run_table(requests: Sequence[RunRequest], ends: Sequence[Path | EbbtideError]) -> None:

@@ -80,7 +80,7 @@ def run(args: Args) -> ExitCode:
 
     from ebbtide.judging_process import JudgingProcess
     from ebbtide.scenario.write import SCENARIO
-    from harness.cli.rule_files import rule_paths
+    from harness.cli.rule_files import judging_options
     from harness.replay.recorded_run import load_run, load_run_to_repeat
     from harness.replay.replaying import with_recorded_power_loss
     from harness.shrink.file import is_from
@@ -99,7 +99,7 @@ def run(args: Args) -> ExitCode:
     runs = check_runs(options, recorded.scenario, [kafka])
     with (
         _report_interrupt(),
-        JudgingProcess(rules=rule_paths()) as judging,
+        JudgingProcess(options=judging_options()) as judging,
         progress_display(as_json=args.json) as display,
     ):
         begin_judging(judging)

@@ -15,7 +15,7 @@ from analysis.spark import session as spark
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
 from harness.cli.main import main
-from harness.cli.rule_files import rule_paths
+from harness.cli.rule_files import judging_options
 from harness.replay.finding import finding
 from harness.shrink.goal import goal_to_keep
 
@@ -66,7 +66,7 @@ def test_a_violated_rule_of_the_user_is_exit_code_1(
 ) -> None:
     assert main(["analyze", str(story.record), "--rule", str(rule)]) == 1
     assert "never-good" in capsys.readouterr().out
-    assert rule_paths() == ()
+    assert judging_options() == []
 
 
 def test_without_the_file_a_note_says_so_and_the_other_rules_judge(
