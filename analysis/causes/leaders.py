@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import takewhile
 
 from analysis.causes.elections import Elections
@@ -114,10 +115,17 @@ class Leaders:
         """Return the rules in force when the record of a state was written."""
         return self.rules_before(self._elections.states[at].metadata_offset)
 
+    def rules_within(self, first: int, last: int) -> Sequence[InForce]:
+        """Return the rules in force from the record of one state until that of another one."""
+        offsets = [self._elections.states[one].metadata_offset for one in (first, last)]
+        return self._evidence.rules[self._place_before(offsets[0]) : self._place_before(offsets[1]) + 1]
+
     def rules_before(self, metadata_offset: int) -> InForce:
         """Return the rules in force before a record of the metadata log."""
-        at = bisect_left(self._evidence.rules, metadata_offset, key=lambda one: one.metadata_offset)
-        return self._evidence.rules[max(0, at - 1)]
+        return self._evidence.rules[self._place_before(metadata_offset)]
+
+    def _place_before(self, metadata_offset: int) -> int:
+        return max(0, bisect_left(self._evidence.rules, metadata_offset, key=lambda one: one.metadata_offset) - 1)
 
     def by_name_before(self, at: int, since: int) -> int | None:
         """Return the last election behind `since` by which the winner of `at` is in the ISR, if it was by name.

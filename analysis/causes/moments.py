@@ -39,6 +39,9 @@ def moments_of(evidence: PartitionEvidence, elections: Elections, liveness: Live
         times = [event.at_ns for event in liveness.registrations(broker)[1:]]
         if evidence.cluster.broker_events is None:
             times = [state.at_ns for state in evidence.states]
+        elif evidence.cluster.log_torn:
+            # The event of the last batch may be missing.
+            times += [state.at_ns for state in evidence.states[-1:]]
         found += [(_place(elections, at_ns), PartitionMoment(at_ns, "restart", broker)) for at_ns in times]
     # At one place, what befell disks comes before the state.
     ordered = sorted(found, key=lambda one: (one[0], one[1].what == "state", one[1].at_ns))

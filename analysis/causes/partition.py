@@ -81,11 +81,11 @@ class EvidentPartition:
         """Whether the broker may have entered the ISR by a request from before its disk loss.
 
         Before KIP-903, the controller refuses only requests of an earlier leader epoch. So the loss is of this epoch,
-        and not behind the join.
+        and not behind the join. A request from before KIP-903 was in force says no broker epochs, whatever came since.
         """
         began, joined = self.leaders.began_ns[leader], self.elections.states[at].at_ns
         is_between = not self.evidence.cluster.steps_known or any(
             one.broker == broker and one.within.last_ns >= began and one.within.first_ns - self.liveness.slack <= joined
             for one in self.evidence.disks
         )
-        return is_between and not self.leaders.rules(at).kip_903
+        return is_between and not all(rules.kip_903 for rules in self.leaders.rules_within(leader, at))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.spec.partition import (
-    MV_FETCH_CARRIES_BROKER_EPOCH,
     NO_EPOCH,
     NO_LEADER,
     AlterPartition,
@@ -223,12 +222,6 @@ class Controller:
         self._put(number, before, outcome.partition, asked=asked)
         self._published()
         return True
-
-    @property
-    def takes_old_epochs(self) -> bool:
-        """Whether the protocol lets a broker into the ISR by the epoch of a registration that is over (KIP-903)."""
-        version = self.cluster.metadata_version
-        return not self.protocol.checks_epochs or version < MV_FETCH_CARRIES_BROKER_EPOCH
 
     def _violates(self, name: str) -> bool:
         return self.violation == name and self.violated_at is None

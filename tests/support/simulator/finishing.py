@@ -72,7 +72,7 @@ def _lost(sim: Simulation, standing: set[int], finals: Mapping[int, int]) -> Ite
                 sim,
                 Missing(send.partition, entry, read),
                 is_writer_shown=(read and "polls-epochs" not in sim.script.lacks)
-                or not sim.truth.may_have_another_writer(send.partition, send),
+                or not sim.truth.may_have_another_writer(sim, send.partition, send),
                 sent_ns=ns(send.sent_at),
                 done_ns=ns(send.done_at),
             )

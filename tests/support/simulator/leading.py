@@ -238,7 +238,9 @@ class Leading:
         error = sim.controller.alter_partition(replica.number, request)
         if error in ("NONE", "NEW_LEADER_ELECTED"):
             for one in stale:
-                sim.truth.joined_stale(sim, replica, one)
+                # A request from before KIP-903 was in force has no epochs that could be refused.
+                allowed = not self._rules.checks_epochs or dict(request.isr_epochs)[one] == NO_EPOCH
+                sim.truth.joined_stale(sim, replica, one, allowed=allowed)
         sim.later(5 * MS, self._answer, replica, life, request, error, registered)
 
     def _answer(
@@ -301,8 +303,6 @@ class Leading:
 
         Whoever leads no more calls this.
         """
-        if replica.leader is not None:
-            self._sim.truth.left(replica.leads_since, self._sim.now)
         waiting, replica.waiting = replica.waiting, []
         for one in waiting:
             if answer is not None:

@@ -7,7 +7,7 @@ last that led with it; each replica's own fate for this record decides.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 from simulator.clients import Send
@@ -67,19 +67,39 @@ class Truth:
         self._elected: dict[int, Lead] = {}
         self._writers: dict[int, int] = {}
         self._led_since: dict[int, int] = {}
-        self._led_until: dict[int, int] = {}
+        self._elected_alive: set[int] = set()
+        self._ends: list[tuple[int, int]] = []
         self._lost_as_it_joined: set[tuple[int, int]] = set()
 
-    def left(self, order: int, at: int) -> None:
-        """Note that the broker of an election leads no more."""
-        self._led_until[order] = at
+    def ended(self, broker: int, at: int) -> None:
+        """Note that a broker's process ended."""
+        self._ends.append((broker, at))
 
-    def may_have_another_writer(self, number: int, send: Send) -> bool:
-        """Return whether times alone do not show which leader wrote a record: two of them led meanwhile."""
+    def may_have_another_writer(self, sim: Simulation, number: int, send: Send) -> bool:
+        """Return whether times alone do not show which leader wrote a record: two of them may have led meanwhile."""
         assert send.done_at is not None
         first, last = send.sent_at - _SLACK, send.done_at + _SLACK
-        orders = [lead.election.order for lead in self.leads.get(number, ()) if lead.led]
-        return sum(self._led_since[one] <= last and self._led_until.get(one, last) >= first for one in orders) > 1
+        reigns = [
+            self._reign(sim, one)
+            for one in self.all_elections
+            if one.partition == number and one.order in self._elected_alive
+        ]
+        return sum(since <= last and until >= first for since, until in reigns) > 1
+
+    def _reign(self, sim: Simulation, election: ElectionMade) -> tuple[int, int]:
+        """Return from when until when the winner may have led by an election, as far as a run can show it.
+
+        Nobody sees when it learns of an election. It leads no more once it ended, or joined the ISR of a later leader.
+        """
+        broker, number = election.after.leader, election.partition
+        over = [at for one, at in self._ends if one == broker and at >= election.at]
+        states = [row for row in sim.controller.rows["partitions"] if row["partition"] == number]
+        over += [
+            after["at_ns"]
+            for before, after in pairwise(states)
+            if after["metadata_offset"] > election.metadata_offset and broker in set(after["isr"]) - set(before["isr"])
+        ]
+        return self._led_since.get(election.order, election.at), min(over, default=sim.now)
 
     def stood_twice_at_its_offset(self, number: int, entry: Entry) -> bool:
         """Return whether a retry wrote the value at the same offset in another epoch: to evidence it is one record."""
@@ -93,7 +113,10 @@ class Truth:
 
     def elected(self, election: ElectionMade, sim: Simulation) -> None:
         """Note which records an elected broker lacks, in case that it never leads."""
-        replica = sim.brokers[election.after.leader].replicas.get(election.partition)
+        broker = sim.brokers[election.after.leader]
+        replica = broker.replicas.get(election.partition)
+        if broker.up:
+            self._elected_alive.add(election.order)
         if replica is not None:
             self._elected[election.order] = self._lead_of(election, replica, sim)
 
@@ -125,9 +148,9 @@ class Truth:
         }
         return Lead(election, has, fates)
 
-    def joined_stale(self, sim: Simulation, leader: Replica, joiner: int) -> None:
+    def joined_stale(self, sim: Simulation, leader: Replica, joiner: int, *, allowed: bool) -> None:
         """Note that a broker entered the ISR by a request from before its disk lost records."""
-        fate = "S" if sim.controller.takes_old_epochs else "V"
+        fate = "S" if allowed else "V"
         replica = sim.brokers[joiner].replicas.get(leader.number)
         if replica is None:
             return
@@ -272,7 +295,7 @@ class Truth:
             for send in sim.clients.sends
             if send.partition == number and send.entry is not None and send.entry.epoch == epoch
             if send.offset is not None and not self._lacks & {"metadata-gap", "metadata-tail", "sends-offsets"}
-            if not self.may_have_another_writer(number, send)
+            if not self.may_have_another_writer(sim, number, send)
         )
         return any(offset <= entry.offset for offset in (*polled, *acked))
 

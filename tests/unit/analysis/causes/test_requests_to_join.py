@@ -47,6 +47,12 @@ def test_the_losses_behind_a_request_ended_the_process_that_made_it(
         ({}, True),
         ({"rules": (rules(kip_903=True),)}, False),
         ({"rules": (rules(kip_903=None),)}, True),
+        # A request from before KIP-903 was in force has no broker epochs that could be compared.
+        ({"rules": (rules(kip_903=False), rules(19, 4.7, kip_903=True))}, True),
+        ({"rules": (rules(kip_903=False), rules(0, 1, kip_903=True))}, True),
+        ({"rules": (rules(kip_903=False), rules(-1, 0.5, kip_903=True))}, False),
+        ({"rules": (rules(kip_903=True), rules(19, 4.7, kip_903=False))}, True),
+        ({"rules": (rules(kip_903=True), rules(20, 5, kip_903=False))}, False),
         ({"disks": ()}, False),
         ({"disks": (), "steps_known": False}, True),
         ({"disks": (disk(3, 4),)}, False),

@@ -158,3 +158,14 @@ def test_registrations_order_nothing_where_steps_overlap() -> None:
     events = (registered(5, 0.5, "a"), registered(15, 11.5, "b"), registered(25, 13.5, "c"))
     liveness = Liveness(ClusterEvidence(broker_events=events, downs=(RESTARTED, again)))
     assert liveness.life_within(1, RESTARTED.ended) is None
+
+
+@pytest.mark.parametrize(("is_torn", "order"), [(False, ["state", "state"]), (True, ["state", "restart", "state"])])
+def test_the_last_batch_of_a_torn_log_may_be_that_of_a_restart_which_no_step_tells(
+    *, is_torn: bool, order: list[str]
+) -> None:
+    cluster = ClusterEvidence(broker_events=(hand.event(1, 0.5, 1, "registered"),), steps_known=False, log_torn=is_torn)
+    states = (state(0, 1, 2, (2,), epoch=0), state(1, 5, 1, (1,), epoch=1))
+    history = PartitionEvidence(topic="t", partition=0, cluster=cluster, states=states)
+    found = moments_of(history, Elections(states, torn=is_torn), Liveness(cluster))
+    assert [one.what for one in found if (one.what, one.which) != ("restart", 2)] == order
