@@ -130,10 +130,11 @@ class Leaders:
     def by_name_before(self, at: int, since: int) -> int | None:
         """Return the last election behind `since` by which the winner of `at` is in the ISR, if it was by name.
 
-        No other broker was elected between them.
+        No other broker was elected between them, not even in a gap.
         """
         elections, leader = self._elections, self._elections.states[at].leader
-        before = reversed([one for one in elections.all if since < one < at])
+        first = max([since + 1, *(place for place in range(at + 1) if elections.hides[place])])
+        before = reversed([one for one in elections.all if first <= one < at])
         own = takewhile(lambda one: elections.states[one].leader == leader, before)
         return next((one for one in own if self.kind[one] != "clean" and not elections.gap[one]), None)
 

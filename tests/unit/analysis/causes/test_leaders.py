@@ -131,3 +131,17 @@ def test_a_broker_may_have_led_by_an_election_whose_record_is_missing() -> None:
 def test_a_winner_from_the_elr_enters_the_isr_by_no_request() -> None:
     states = (row.ALL, state(1, 5, 2, 1, (2,), elr=(3,)), state(2, 8, 3, 2, (3,), elr=(2,)))
     assert partition(*states, rules=(rules(elr=True),)).leaders.joins(2) == frozenset()
+
+
+@pytest.mark.parametrize(("partition_epoch", "by_name"), [(3, 2), (4, None)])
+def test_an_election_by_name_counts_no_more_behind_a_gap_that_may_hide_another_one(
+    partition_epoch: int, by_name: int | None
+) -> None:
+    states = (
+        state(0, 1, 1, 0, (1,)),
+        state(1, 4, -1, 1, (1,)),
+        state(2, 8, 2, 2, (2,)),
+        state(3, 8.5, -1, 4, (2,), partition_epoch=partition_epoch),
+        state(4, 12, 2, 5, (2,), partition_epoch=partition_epoch + 1),
+    )
+    assert partition(*states).leaders.by_name_before(4, 0) == by_name
