@@ -69,6 +69,7 @@ class Truth:
         self._led_since: dict[int, int] = {}
         self._elected_alive: set[int] = set()
         self._ends: list[tuple[int, int]] = []
+        self._reigns: dict[int, list[tuple[int, int]]] = {}
         self._lost_as_it_joined: set[tuple[int, int]] = set()
 
     def ended(self, broker: int, at: int) -> None:
@@ -79,12 +80,10 @@ class Truth:
         """Return whether times alone do not show which leader wrote a record: two of them may have led meanwhile."""
         assert send.done_at is not None
         first, last = send.sent_at - _SLACK, send.done_at + _SLACK
-        reigns = [
-            self._reign(sim, one)
-            for one in self.all_elections
-            if one.partition == number and one.order in self._elected_alive
-        ]
-        return sum(since <= last and until >= first for since, until in reigns) > 1
+        if number not in self._reigns:
+            mine = [self.all_elections[order] for order in sorted(self._elected_alive)]
+            self._reigns[number] = [self._reign(sim, one) for one in mine if one.partition == number]
+        return sum(since <= last and until >= first for since, until in self._reigns[number]) > 1
 
     def _reign(self, sim: Simulation, election: ElectionMade) -> tuple[int, int]:
         """Return from when until when the winner may have led by an election, as far as a run can show it.
