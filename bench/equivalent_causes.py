@@ -40,11 +40,23 @@ EQUIVALENT: Mapping[str, str] = {
     "liveness.Liveness.has_dead_session: life.down.ended.last_ns <= earliest_ns -> "
     "life.down.ended.last_ns < earliest_ns": _AT_THE_BOUND,
     "liveness.Liveness.is_silent: until_ns <= last -> until_ns < last": _AT_THE_BOUND,
+    "liveness.Liveness.is_before: state.metadata_offset < event.metadata_offset -> "
+    "state.metadata_offset <= event.metadata_offset": _ONE_OFFSET,
+    "liveness.Liveness.life_within: within.first_ns <= one.down.started_ns -> "
+    "within.first_ns < one.down.started_ns": _AT_THE_BOUND,
+    "liveness.Liveness.may_not_know: at_ns - self.slack <= silence.until_ns -> "
+    "at_ns - self.slack < silence.until_ns": _AT_THE_BOUND,
+    "liveness.Liveness.may_not_know: silence.from_ns <= at_ns + self.slack -> "
+    "silence.from_ns < at_ns + self.slack": _AT_THE_BOUND,
     "liveness.Liveness.registrations_around: one.metadata_offset < state.metadata_offset -> "
     "one.metadata_offset <= state.metadata_offset": _ONE_OFFSET,
     "liveness.Liveness.silences: from_ns <= joined[-1][1] -> from_ns < joined[-1][1]": _AT_THE_BOUND,
     "writers._fits: done >= leaders.began_ns[at] -> done > leaders.began_ns[at]": _AT_THE_BOUND,
     "writers._fits: done <= until_ns -> done < until_ns": _AT_THE_BOUND,
+    "writers._may_have_all: done > until_ns -> done >= until_ns": _AT_THE_BOUND,
+    "writers._may_have_all: members <= following -> members < following": (
+        "the leader itself always follows, and is none of these members"
+    ),
     "writers._may_have_all: sent <= states[later].at_ns + slack -> sent < states[later].at_ns + slack": _AT_THE_BOUND,
     "writers._may_have_all: sent < max(from_ns, states[at + reign].at_ns + slack) -> "
     "sent <= max(from_ns, states[at + reign].at_ns + slack)": _AT_THE_BOUND,
@@ -53,6 +65,8 @@ EQUIVALENT: Mapping[str, str] = {
     "writers._fits: sent >= from_ns -> sent > from_ns": _AT_THE_BOUND,
     "writers._fits: sent_below[place] <= done + slack -> sent_below[place] < done + slack": _AT_THE_BOUND,
     "writers._fits: there_above[place] + slack >= sent -> there_above[place] + slack > sent": _AT_THE_BOUND,
+    "moments._places_of: one.metadata_offset < life.registered.metadata_offset -> "
+    "one.metadata_offset <= life.registered.metadata_offset": _ONE_OFFSET,
     # ---- histories
     "histories.Walk.histories: if len(found) > HISTORIES_MAX -> never": _A_LIMIT,
     "histories.Walk.histories: len(found) > HISTORIES_MAX -> len(found) >= HISTORIES_MAX": _A_LIMIT,

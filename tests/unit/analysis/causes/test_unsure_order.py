@@ -157,7 +157,35 @@ def test_registrations_order_nothing_where_steps_overlap() -> None:
     again = Down(broker=1, ended=Span(first_ns=10 * SECOND, last_ns=12 * SECOND), started_ns=13 * SECOND)
     events = (registered(5, 0.5, "a"), registered(15, 11.5, "b"), registered(25, 13.5, "c"))
     liveness = Liveness(ClusterEvidence(broker_events=events, downs=(RESTARTED, again)))
-    assert liveness.life_within(1, RESTARTED.ended) is None
+    assert liveness.life_within(1, Span(first_ns=12 * SECOND, last_ns=13 * SECOND)) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_known"),
+    [
+        ({}, True),
+        ({"steps_known": False}, False),
+        ({"log_whole": False}, False),
+        ({"log_torn": True}, False),
+        # Nobody knows of which process such a registration is.
+        ({"broker_events": (hand.event(5, 0.5, 1, "registered"),)}, False),
+    ],
+)
+def test_registrations_order_what_happened_only_where_none_may_be_missing(
+    fields: dict[str, Any], *, is_known: bool
+) -> None:
+    ended = hand.down(1, 10)
+    cluster = ClusterEvidence(**{"broker_events": (registered(5, 0.5, "a"),), "downs": (ended,), **fields})
+    assert (Liveness(cluster).life_within(1, ended.ended) is not None) is is_known
+
+
+def test_a_process_that_was_not_started_again_is_the_last_one() -> None:
+    cluster = ClusterEvidence(broker_events=(registered(5, 0.5, "a"),), downs=(hand.down(1, 10),), slack_ns=SECOND)
+    liveness, (first, _, last) = Liveness(cluster), ELECTED_ONCE_MORE
+    assert liveness.died_by(1, last) == 10 * SECOND
+    assert liveness.earliest_ns(last) == 11 * SECOND
+    # Its session began behind this state.
+    assert liveness.died_by(1, first) == NEVER
 
 
 @pytest.mark.parametrize(("is_torn", "order"), [(False, ["state", "state"]), (True, ["state", "restart", "state"])])

@@ -6,7 +6,7 @@ from typing import Any
 
 import causes_rows as row
 import pytest
-from causes_by_hand import OFFSET, OTHER, VALUE, partition, rows, rules, sends, state
+from causes_by_hand import OFFSET, OTHER, VALUE, down, event, partition, rows, rules, sends, state
 
 from analysis.causes.partition import EvidentPartition
 
@@ -60,3 +60,14 @@ def test_a_leader_that_stays_over_an_epoch_had_not_written_what_stands_in_the_ne
     states = (row.ALL, state(1, 9, 1, 1, (1,)))
     found = partition(*states, sends=sends((VALUE, OFFSET, 1, 2, 2.1)), final=rows((OTHER, begins_at, 1)))
     assert found.may_have_written[0].nonzero()[0].tolist() == writers
+
+
+@pytest.mark.parametrize(("died_s", "writers"), [(7, [0]), (9, [0, 2])])
+def test_a_broker_that_had_died_before_its_election_wrote_nothing(died_s: int, writers: list[int]) -> None:
+    found = row.led_by_name(
+        downs=(down(2, died_s),),
+        broker_events=(event(1, 0.5, 2, "registered"),),
+        sends=sends((VALUE, OFFSET, 1, 7.1, 8.1)),
+        final=rows(),
+    )
+    assert [found.elections.all[place] for place in found.may_have_written[0].nonzero()[0]] == writers
