@@ -48,6 +48,7 @@ def moved(replicas: tuple[int, ...], leader: int, adding: tuple[int, ...]) -> Ev
         (moved((1,), 1, adding=(2,)), "unclean"),
         (row.recovered(), "recovery"),
         (row.recovered(requests=()), "unclean"),
+        (row.unclean(requests=(elect(7, 9, elected_at=20),)), "unclean"),
     ],
 )
 def test_the_way_of_an_election(found: EvidentPartition, kind: Kind) -> None:
@@ -83,6 +84,8 @@ def test_a_winner_may_have_registered_just_then_where_the_events_are_missing(
         ({"requests": (elect(7, 9, is_recovery=True),)}, None),
         ({"requests": (elect(6, 7.9),)}, None),
         ({"requests": (elect(8.1, 9),)}, None),
+        # Its proof names the election, whatever the clocks say.
+        ({"requests": (elect(8.1, 9, elected_at=20),)}, True),
         ({"requests": (elect(6, 7.7),)}, False),
         ({"requests": (elect(8.3, 9),)}, False),
         ({"requests": (elect(6, 7.9), elect(7, 9))}, True),
