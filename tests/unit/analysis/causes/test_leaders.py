@@ -101,6 +101,13 @@ def test_an_unclean_election_is_allowed_by_a_config_or_by_a_request(
     assert found.leaders.is_unclean_allowed(2) is is_allowed
 
 
+def test_a_live_member_of_the_isr_is_passed_over_even_if_nobody_knows_of_the_elr() -> None:
+    states = (row.ALL, state(1, 5, -1, 1, (3,)), state(2, 8, 2, 2, (2,)))
+    events = (event(5, 0.5, 3, "unfenced"),)
+    found = partition(*states, rules=(rules(elr=None),), broker_events=events)
+    assert found.leaders.is_nobody_passed_over(2) is False
+
+
 @pytest.mark.parametrize(("elr", "is_nobody"), [(True, False), (False, True), (None, None)])
 def test_a_live_member_of_the_elr_is_passed_over_only_if_the_elr_is_on(
     elr: bool | None,
