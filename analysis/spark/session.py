@@ -23,7 +23,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from analysis.spark.gateway import (
-    RememberedNames,
     connect,
     environment,
     give_hadoop_a_user,
@@ -188,7 +187,6 @@ class Jvm:
 
         def begin() -> SparkSession:
             self._gateway = connect(start) if start.is_direct else start_by_scripts(conf, start.said)
-            self._gateway.jvm = RememberedNames(self._gateway.jvm)
             give_hadoop_a_user(self._gateway)
             return SparkSession(SparkContext(gateway=self._gateway, conf=conf))
 

@@ -18,10 +18,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analysis.spark.class_archive import KEPT_MAX, class_archive
-from analysis.spark.class_path import class_path
 from analysis.spark.java_start import (
     SETTINGS_OF_OTHERS,
     JavaStart,
+    class_path,
     has_settings_of_others,
     is_first_session,
 )
