@@ -46,33 +46,12 @@ TOPICS = (
     "Topic: orders\tTopicId: x\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: min.insync.replicas=2,a=b\n"
     "\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\n"
 )
+OF_NODES = ["[topics.NAME]", "broker_properties and controller_properties of [cluster]"]
 KINDS = {
-    "compose.yaml": (
-        COMPOSE,
-        "a Docker Compose file",
-        ['kafka = ["4.3.1"]', "min_isr = 2", "log.retention.ms in broker"],
-    ),
-    "server.properties": (
-        SERVER,
-        "a server.properties of Kafka",
-        [
-            "min_isr = 1, partitions = 3, replication_factor = 1 under [topics.NAME]",
-            "unclean.leader.election.enable in controller_properties of [cluster]",
-            "log.flush.interval.ms in broker_properties of [cluster]",
-            "process.roles, node.id set by Ebbtide itself",
-            "zookeeper.connect left out",
-        ],
-    ),
-    "strimzi.yaml": (
-        STRIMZI,
-        "a Strimzi Kafka resource",
-        ['kafka = ["4.1.1"]', "replication_factor = 3", "unclean.leader.election.enable in controller_properties"],
-    ),
-    "topics.txt": (
-        TOPICS,
-        "the output of kafka-topics --describe",
-        ["[topics.orders] partitions = 3, replication_factor = 2, min_isr = 2"],
-    ),
+    "compose.yaml": (COMPOSE, "a Docker Compose file", OF_NODES),
+    "server.properties": (SERVER, "a server.properties of Kafka", OF_NODES),
+    "strimzi.yaml": (STRIMZI, "a Strimzi Kafka resource", OF_NODES),
+    "topics.txt": (TOPICS, "the output of kafka-topics --describe", OF_NODES),
     "chaos.yaml": (
         "apiVersion: chaos-mesh.org/v1alpha1\nkind: NetworkChaos\n",
         "a Chaos Mesh NetworkChaos",
