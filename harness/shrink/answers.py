@@ -1,6 +1,6 @@
 """Says whether a candidate shows the finding.
 
-The answer comes from the journal, the model, or real runs.
+The answer comes from the journal, or from real runs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ Decide = Callable[[Iterable[CandidateRun]], Generator[tuple[int, Decision | Harn
 
 Yields the number of each in the order in which they end, with its decision or the failure of the harness.
 """
-Refute = Callable[[Scenario], str | None]
-"""Says, without a run, why a scenario cannot show the finding; None if it may."""
 
 _TRIES = 2
 """The search puts a candidate aside after so many failed runs: the candidate may make the harness fail."""
@@ -55,13 +53,11 @@ class CandidateAnswers:
         self,
         *,
         decide: Decide,
-        refute: Refute,
         journal: Journal,
         time_left_s: Callable[[], float],
         note: Callable[[str], None],
     ) -> None:
         self._decide = decide
-        self._refute = refute
         self._journal = journal
         self._time_left_s = time_left_s
         self._note = note
@@ -173,9 +169,6 @@ class CandidateAnswers:
     def _answer_without_run(self, candidate: Candidate, key: str) -> bool | None:
         """Return the answer if it is known already; None if it takes a run."""
         if next(iter(validate(candidate.scenario)), None) is not None:
-            return False
-        if (why := self._refute(candidate.scenario)) is not None:
-            self._note(f"no   {candidate.what}: {why}")
             return False
         if (decision := self._journal.get(key)) is not None:
             self._note_decision(candidate, decision)

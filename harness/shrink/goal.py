@@ -37,11 +37,6 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the finding needs a lost record."""
         return not {_COMMITTED, _UNCOMMITTED}.isdisjoint(map(key_of, self.facts))
 
-    @property
-    def is_committed_loss(self) -> bool:
-        """Whether the finding is the loss of committed records, and nothing else."""
-        return {_COMMITTED}.issuperset(map(key_of, self.facts))
-
 
 def goal_from_record(recorded: LoadedRun, *, keep_all: bool = False) -> Goal:
     """Return the goal of shrinking a record: its gravest fact, or all of them.

@@ -13,7 +13,7 @@ import msgspec
 from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.validate import validate
-from harness.shrink.answers import Candidate, CandidateAnswers, Decide, OutOfBudget, Refute
+from harness.shrink.answers import Candidate, CandidateAnswers, Decide, OutOfBudget
 from harness.shrink.ddmin import Subset, ddmin
 from harness.shrink.journal import Journal
 from harness.shrink.states import RecordedStep
@@ -85,16 +85,13 @@ class Search:
         self,
         *,
         decide: Decide,
-        refute: Refute,
         journal: Journal,
         time_left_s: Callable[[], float],
         note: Callable[[str], None],
         jobs: int = 1,
     ) -> None:
         self._journal = journal
-        self._answers = CandidateAnswers(
-            decide=decide, refute=refute, journal=journal, time_left_s=time_left_s, note=note
-        )
+        self._answers = CandidateAnswers(decide=decide, journal=journal, time_left_s=time_left_s, note=note)
         self._time_left_s = time_left_s
         self._note = note
         self._jobs = jobs

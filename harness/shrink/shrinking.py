@@ -23,7 +23,6 @@ from harness.runner.run import new_seed
 from harness.shrink.file import KeptStep, file_text, kept_steps, start_scenario
 from harness.shrink.goal import Goal, goal_from_record
 from harness.shrink.journal import Journal, lock_folder
-from harness.shrink.refute import Refuter
 from harness.shrink.running import LOG, CandidateRunner
 from harness.shrink.search import Search, SmallerScenario, Start
 from harness.shrink.states import recorded_steps, with_state_triggers
@@ -88,7 +87,6 @@ def shrink(
         if known:
             display.note(f"continuing: {folder} has the answers of {known} runs")
         seed = recorded.manifest.seed if recorded.manifest.seed is not None else new_seed()
-        refuter = Refuter(recorded.manifest.kafka, recorded.manifest.features)
         runs = folder / "runs"
         if jobs > 1 or apart:
             display.note(f"running {jobs} candidates at once; their output goes to {runs / LOG}")
@@ -103,7 +101,6 @@ def shrink(
                 jobs=jobs,
                 apart=apart,
             ),
-            refute=refuter if goal.is_committed_loss else lambda _scenario: None,
             journal=journal,
             time_left_s=lambda: budget_s - (time.monotonic() - began),
             note=display.note,

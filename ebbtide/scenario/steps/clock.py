@@ -18,7 +18,6 @@ _clock = partial(
     needs_process=True,
     needs_awake=True,
     unset={"target": "all nodes"},
-    spends=(),
 )
 
 

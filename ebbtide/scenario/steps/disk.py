@@ -43,7 +43,6 @@ class PowerLossStep(TargetStep, frozen=True, kw_only=True, tag="power-loss"):
         proof="the pid no longer exists, the volume refused a write, and a file without fsync did not come back",
         loses="unflushed",
         counted=("power-losses", "nodes that lost power"),
-        spends=("power_losses",),
         weight=3.0,
         at_controllers=True,
     )
@@ -57,7 +56,6 @@ class TornWriteStep(TargetStep, frozen=True, kw_only=True, tag="torn-write"):
         proof="that of a power loss, and a reader finds the damage at the end of each torn log",
         loses="unflushed",
         counted=("writes-torn", "nodes that lost power in the middle of a write"),
-        spends=("power_losses",),
     )
 
 
@@ -71,7 +69,6 @@ class WipeDiskStep(DirectoryStep, frozen=True, kw_only=True, tag="wipe-disk"):
         unset=_ALL,
         changes_directory=True,
         counted=("disks-replaced", "disks replaced by empty ones"),
-        spends=("kills", "disks"),
         weight=0.7,
     )
 

@@ -12,7 +12,6 @@ import msgspec
 
 Family = Literal["process", "disk", "clock", "network", "admin", "recovery", "wire", "waiting"]
 Healer = Literal["start", "resume", "mend-disk", "reset-clock", "heal", "release"]
-Budget = Literal["kills", "stops", "power_losses", "disks"]
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,9 +72,6 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """Checks of `ebbtide doctor` that it needs, besides what every run needs."""
     counted: tuple[str, str] | None = None
     """The coverage fact that counts the nodes on which it took effect, and what that counts."""
-    spends: tuple[Budget, ...] | None = None
-    """What it costs for each broker in the budgets of the protocol's explorer; None: these cannot say it. Sessions may
-    expire and followers fall behind at any time in the model, so that cuts and pauses cost nothing."""
 
     weight: float = 0.0
     """How often random schedules draw it, against the others; 0: never."""

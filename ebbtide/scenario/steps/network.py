@@ -44,7 +44,6 @@ class PartitionStep(BetweenStep, frozen=True, kw_only=True, tag="partition"):
         does="drops IP packets between groups, in both directions or one way",
         proof="a probe packet of each cut pair does not arrive, and one of every other pair does",
         healed_by="heal",
-        spends=(),
         weight=1.5,
     )
     Proof = LinkProof
@@ -59,7 +58,6 @@ class IsolateStep(TargetStep, frozen=True, kw_only=True, tag="isolate"):
         unset={"from": "everyone"},
         proof="as of a partition",
         healed_by="heal",
-        spends=(),
         weight=2.0,
     )
     Proof = LinkProof
@@ -74,7 +72,6 @@ class FlapStep(BetweenStep, frozen=True, kw_only=True, tag="flap"):
         does="cuts and heals so many `times`, half a `period` each",
         proof="those of each cut and each heal",
         ends_itself=True,
-        spends=(),
         weight=0.5,
     )
     shown = MappingProxyType({"times": "how often, e.g. 5", "period": "how long one turn takes, e.g. '2s'"})
@@ -107,7 +104,6 @@ class HealStep(BaseStep, frozen=True, kw_only=True, tag="heal"):
         proof="a probe packet of every pair arrives, and the kernel knows no limit",
         undone=None,
         nothing_to_end=("nothing to heal: no cut or limit is in force", "after a cut or a limit"),
-        spends=(),
         weight=3.0,
     )
 

@@ -26,7 +26,6 @@ class KillStep(TargetStep, frozen=True, kw_only=True, tag="kill"):
         healed_by="start",
         needs_process=True,
         counted=("kills", "nodes killed"),
-        spends=("kills",),
         weight=3.0,
         at_controllers=True,
     )
@@ -43,7 +42,6 @@ class StopStep(TargetStep, frozen=True, kw_only=True, tag="stop"):
         needs_awake=True,
         clean=True,
         counted=("clean-stops", "nodes shut down cleanly"),
-        spends=("stops",),
         weight=2.0,
         lasts_s=4.0,
     )
@@ -60,7 +58,6 @@ class PauseStep(TargetStep, frozen=True, kw_only=True, tag="pause"):
         needs_process=True,
         needs_awake=True,
         counted=("pauses", "nodes paused"),
-        spends=(),
         weight=1.5,
         at_controllers=True,
         lasts_s=0.5,
@@ -74,7 +71,6 @@ class ResumeStep(TargetStep, frozen=True, kw_only=True, tag="resume"):
         does="SIGCONT",
         proof="it was in state T, left it, and its threads had CPU time again",
         needs_process=True,
-        spends=(),
         weight=2.0,
         lasts_s=0.5,
     )
@@ -87,7 +83,6 @@ class StartStep(TargetStep, frozen=True, kw_only=True, tag="start"):
         does="starts the process",
         starts=True,
         proof="it was down, and runs; whether it is ready is asked of the metadata log",
-        spends=(),
         weight=5.0,
     )
 
@@ -109,7 +104,6 @@ class RestartStep(TargetStep, frozen=True, kw_only=True, tag="restart"):
         needs_process=True,
         needs_awake=True,
         clean=True,
-        spends=("stops",),
         weight=0.7,
         lasts_s=5.0,
     )

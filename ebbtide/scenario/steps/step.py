@@ -87,7 +87,6 @@ class WaitStep(BaseStep, frozen=True, kw_only=True, tag="wait"):
         family="waiting",
         does="waits for its trigger",
         proof="the trigger fired",
-        spends=(),
         weight=6.0,
     )
     trigger: Trigger

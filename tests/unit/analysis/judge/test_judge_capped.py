@@ -81,7 +81,6 @@ OTHER = (
     "ebbtide.record.manifest._NAMED_MAX",  # names in an error
     "ebbtide.record.manifest._REASON_MAX",  # letters of a reason
     "harness.nightly.followup.SHRINK_AT_MOST_S",  # time
-    "harness.shrink.refute.MAX_SEARCH_S",  # after that a run answers
     "harness.shrink.steps._ACKED_MAX",  # a trigger of a candidate, which a run answers for
     "harness.shrink.file._NAME_MAX",  # letters of a name
 )

@@ -70,7 +70,6 @@ def test_which_of_two_runs_ends_first_changes_nothing(tmp_path: Path) -> None:
 def test_of_two_that_show_the_one_that_was_wanted_first_is_taken(tmp_path: Path) -> None:
     asking = CandidateAnswers(
         decide=two_at_once(lambda _: Decision(shows=True)),
-        refute=lambda _scenario: None,
         journal=Journal(tmp_path),
         time_left_s=lambda: 1.0,
         note=lambda _text: None,
@@ -112,7 +111,6 @@ def test_states_for_times_are_tried_first_and_left_where_they_do_not_show(tmp_pa
     def carried_out(folder: Path, runs: Runs) -> SmallerScenario:
         return Search(
             decide=in_turn(runs),
-            refute=lambda _scenario: None,
             journal=Journal(folder),
             time_left_s=lambda: 1.0,
             note=lambda _text: None,

@@ -30,7 +30,6 @@ from harness.shrink.answers import CandidateRun
 from harness.shrink.file import KeptStep, file_text, kept_steps
 from harness.shrink.goal import goal_from_record
 from harness.shrink.journal import Decision
-from harness.shrink.refute import Refuter
 from harness.shrink.search import NotReproduced, SmallerScenario
 from harness.shrink.shrinking import ShrinkResult, shrink
 
@@ -152,24 +151,20 @@ def test_what_kafka_ignored_in_the_runs_is_not_written(host: Host, tmp_path: Pat
     assert done.smaller.scenario.cluster.broker_properties == {}
 
 
-def test_a_second_shrink_of_a_record_is_refused_while_the_first_goes_on(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_shrink_of_a_record_is_refused_while_the_first_goes_on(host: Host, tmp_path: Path) -> None:
     launch = launch_of(tmp_path)
     host.shows.add(launch.describe_way(KAFKA))
     second: list[UsageError] = []
 
-    class RefuterWithShrink(Refuter):
+    def shrink_meanwhile(_scenario: Scenario) -> bool:
         """A moment at which a shrink is under way."""
+        if not second:
+            with pytest.raises(UsageError, match="another shrink of this run is under way") as caught:
+                shrink_run(launch)
+            second.append(caught.value)
+        return True
 
-        def __call__(self, scenario: Scenario) -> str | None:
-            if not second:
-                with pytest.raises(UsageError, match="another shrink of this run is under way") as caught:
-                    shrink_run(launch)
-                second.append(caught.value)
-            return super().__call__(scenario)
-
-    monkeypatch.setattr(shrinking, "Refuter", RefuterWithShrink)
+    host.needs = shrink_meanwhile
     first = shrink_run(launch)
     [refused] = second
     assert refused.got == f"held by process {os.getpid()}"

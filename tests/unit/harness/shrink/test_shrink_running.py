@@ -16,7 +16,6 @@ from records import as_record
 from replay_records import LOST, SAVED
 
 from analysis.record.whole import Gap
-from analysis.spec.model.bounds import Bounds
 from cluster.runtime.choose import LocalChoice
 from ebbtide.errors import ExitCode, HarnessError, StepImpossible, UsageError
 from ebbtide.record.folder import RecordFolder
@@ -40,66 +39,16 @@ from harness.runner.launch import Launch
 from harness.runner.run import RunRequest
 from harness.shrink.goal import goal_from_record, goal_to_keep
 from harness.shrink.journal import Decision
-from harness.shrink.refute import Refuter, bounds_of
 from harness.shrink.running import CandidateRunner, is_any_acked_record_missing, with_short_deadlines
 
 SCENARIO = load_run(LOST).scenario
-ELR = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
+
+
+KILL = step_of("kill", name="kill", target="leader(t-0)")
 
 
 def with_steps(*steps: StepSpec) -> Scenario:
     return msgspec.structs.replace(SCENARIO, steps=steps)
-
-
-POWER_LOSS = step_of("power-loss", name="loss", target="leader(t-0)")
-KILL = step_of("kill", name="kill", target="leader(t-0)")
-
-
-def test_a_schedule_is_read_as_what_it_can_do_at_most() -> None:
-    steps = (
-        POWER_LOSS,
-        KILL,
-        step_of("wipe-disk", target="step(kill)"),
-        step_of("rolling", mode="restart"),
-        step_of("pause", target="broker(1)"),
-    )
-    assert bounds_of(with_steps(*steps)) == Bounds(rf=3, min_isr=2, power_losses=1, kills=2, disks=1, stops=3)
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        step_of("set-config", resource="topic:t", config="min.insync.replicas", value="1"),
-        step_of("hold-request", target="broker(1)", api="AlterPartition"),
-        step_of("elect", partition="t-0", type="unclean"),
-        step_of("fail-disk", target="broker(1)"),
-    ],
-)
-def test_what_no_budget_counts_is_left_to_a_run(step: StepSpec) -> None:
-    assert bounds_of(with_steps(KILL, step)) is None
-    assert Refuter("3.9.1", {})(with_steps(KILL, step)) is None
-
-
-def test_an_unclean_election_that_a_config_allows_is_left_to_a_run() -> None:
-    topic = msgspec.structs.replace(SCENARIO.topics["t"], config={"unclean.leader.election.enable": "true"})
-    assert bounds_of(msgspec.structs.replace(with_steps(KILL), topics={"t": topic})) is None
-
-
-def test_kills_alone_lose_nothing_in_the_model_and_a_power_loss_may() -> None:
-    refuter = Refuter("3.9.1", {"metadata.version": 21})
-    why = refuter(with_steps(KILL))
-    assert why is not None
-    assert why.startswith("the model of strict-min-isr-39 loses no record in any of its ")
-    assert refuter(with_steps(KILL, POWER_LOSS)) is None
-
-
-def test_with_the_elr_one_power_loss_is_tolerated_and_without_it_is_not() -> None:
-    assert Refuter("4.3.1", ELR)(with_steps(POWER_LOSS)) is not None
-    assert Refuter("4.3.1", {"metadata.version": 29})(with_steps(POWER_LOSS)) is None
-
-
-def test_a_release_that_the_model_does_not_know_refutes_nothing() -> None:
-    assert Refuter("9.0.0", {})(with_steps(KILL)) is None
 
 
 def test_a_record_whose_final_read_holds_every_acked_value_needs_no_judgement() -> None:

@@ -115,13 +115,11 @@ def search(
     runs: Runs,
     *,
     runs_in_budget: float = 10_000,
-    refute: Callable[[Scenario], str | None] | None = None,
     at_once: Callable[[Runs], Decide] = in_turn,
     scenario: Scenario | None = None,
 ) -> SmallerScenario:
     return Search(
         decide=at_once(runs),
-        refute=refute or (lambda _scenario: None),
         journal=Journal(folder),
         time_left_s=lambda: runs_in_budget - len(runs.asked),
         note=lambda _text: None,
@@ -251,16 +249,6 @@ def search_asked(folder: Path) -> list[Scenario]:
     runs = Runs()
     search(folder, runs)
     return runs.asked
-
-
-def test_candidates_that_the_model_refutes_take_no_run(tmp_path: Path) -> None:
-    def refute(scenario: Scenario) -> str | None:
-        return None if any(step.step == "power-loss" for step in scenario.steps) else "nothing is ever lost"
-
-    runs = Runs()
-    assert search(tmp_path / "with", runs, refute=refute) == search(tmp_path / "without", without := Runs())
-    assert all("leader-loses-power" in names(one) for one in runs.asked)
-    assert len(runs.asked) < len(without.asked)
 
 
 def test_the_first_guess_is_what_happened_since_the_cluster_was_last_whole() -> None:
