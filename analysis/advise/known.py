@@ -18,11 +18,9 @@ _BUGS = f"{_FINDINGS}#known-bugs"
 class KnownDefect(msgspec.Struct, frozen=True, kw_only=True):
     """A defect, the releases that have it, and what to do about it.
 
-    - `affected`: the first release that has it, and the first that has it no longer; an empty text: no release has
-      the fix.
+    - `affected`: the first release that has it, and the first that has not; an empty text: no release has the fix.
     - `needs_elr`: only where the ELR is on. `needs_level`: newer releases have it below this metadata.version, too.
-    - `change`, `price`: what to change, and the price of that. Where there is none, `advise` does not name the defect:
-      it costs no record, or only the clients can do something.
+    - `change`, `price`: what to change, and the price of that. `advise` does not name a defect without a change.
     - `scenario`: a scenario of the catalogue that shows it.
     """
 
@@ -151,6 +149,12 @@ DEFECTS: tuple[KnownDefect, ...] = (
         what="an active controller that no majority follows does not resign",
         affected=((OLDEST, "3.7"),),
         scenario="kafka-15489",
+    ),
+    KnownDefect(
+        name="KAFKA-17754",
+        what="a late EndTxn ends its producer's next transaction",
+        affected=((OLDEST, ""),),
+        scenario="late-end-txn",
     ),
     KnownDefect(
         name="KAFKA-19383",
