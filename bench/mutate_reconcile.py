@@ -5,11 +5,10 @@ modules; with `lost-3`, the third of that module.
 
 A mutant is a module with one change of its text, which replaces the module in this process; no file is changed. The
 tests must notice that it finds other items than were planted, or other items than the reference checker finds in
-random histories, or that it says something else about an item: whether it was committed, its drop of the HW, its group
-of duplicates, whether the answers that show it are settled. They also look at the rows that NumPy
-chooses: without one of them, few histories show other items. A mutant that nobody notices has survived. A mutant that
-Spark cannot plan is broken, and shows nothing about the tests. With either the exit code is 1. The original modules
-must agree first.
+random histories, or that it says something else about an item, such as whether it was committed. They also look at the
+rows that NumPy chooses: without one of them, few histories show other items. A mutant that nobody notices has
+survived. A mutant that Spark cannot plan is broken, and shows nothing about the tests. With either the exit code is 1.
+The original modules must agree first.
 
 An end of Spark is no finding of a test. The session starts again and the mutant runs once more; if Spark ends again,
 the bench ends with an error.
@@ -35,11 +34,10 @@ from pyspark.sql import SparkSession
 from analysis.items import reconcile_all
 from analysis.judge.rules import registry
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.model import HwRegression, LostRange
 from analysis.record import row_batches
 from analysis.record.record import Record
 from analysis.rows import summing
-from bench.reconcile_mutants import MUTANTS, ONLY_NARROWED, Mutant
+from bench.reconcile_mutants import Mutant, all_mutants, is_only_narrowed
 from ebbtide.errors import HarnessError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.signals import is_interrupt, unwind_on_signals
@@ -66,9 +64,7 @@ class Suite:
 
     def __init__(self, folder: Path, histories: int = HISTORIES, *, narrowed: bool = True) -> None:
         from reconcile_histories import random_run
-        from reconcile_oracle import anomalies_of, committed_lost
-        from reconcile_oracle_commits import commits_gone_back
-        from reconcile_oracle_groups import groups
+        from reconcile_oracle import anomalies_of, must_be_told
         from reconcile_planted import planted_run, run_with_commits_of_what_nobody_read
 
         self._narrowed = narrowed
@@ -76,12 +72,8 @@ class Suite:
         self._planted = [{topic: kinds for topic, kinds in found.items() if kinds} for _, found in planted]
         drawn = [random_run(random.Random(seed)) for seed in range(histories)]
         self._drawn = [anomalies_of(builder) for builder in drawn]
-        self._groups = [
-            groups(items, builder.tables, builder.manifest()) for items, builder in zip(self._drawn, drawn, strict=True)
-        ]
-        self._committed = [len(committed_lost(builder.tables, builder.manifest())) for builder in drawn]
-        self._gone_back = [commits_gone_back(builder.tables, builder.manifest()) for builder in drawn]
         builders = [builder for builder, _ in planted] + drawn
+        self._told = [must_be_told(builder.tables, builder.manifest()) for builder in builders]
         self._records = [
             Record(RecordFolder(builder.write(folder / str(number))), builder.manifest())
             for number, builder in enumerate(builders)
@@ -94,9 +86,8 @@ class Suite:
 
         Raises `AnalysisException` if Spark cannot plan the query, and `SparkEnded` if it ended meanwhile.
         """
-        from reconcile_oracle import unnamed_drops
-        from reconcile_oracle_commits import gone_back_of
-        from reconcile_oracle_groups import groups_of
+        from reconcile_cases import Found
+        from reconcile_oracle import is_told
         from reconcile_planted import by_topic
         from reconcile_rows import what_differs
 
@@ -120,22 +111,15 @@ class Suite:
                 return f"throws {type(error).__name__}"
             if [by_topic(one) for one in found[: len(self._planted)]] != self._planted:
                 return "planted"
-            first = len(self._planted)
-            expectations = zip(self._drawn, self._committed, self._groups, self._gone_back, strict=True)
-            drawn = zip(self._records[first:], found[first:], expectations, strict=True)
-            for record, told, (expected, committed, grouped, gone_back) in drawn:
-                rows = pq.read_table(record.folder / "anomalies").to_pylist()
+            stored = [pq.read_table(record.folder / "anomalies").to_pylist() for record in self._records]
+            for rows, expected in zip(stored[len(self._planted) :], self._drawn, strict=True):
                 items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in rows]
                 if sorted(items, key=repr) != expected:
                     return "random histories"
-                if sum(one.count for one in told.groups_of(LostRange) if one.committed) != committed:
-                    return "what was committed"
-                if groups_of(told) != grouped:
-                    return "groups of duplicates"
-                if unnamed_drops(rows, told.groups_of(HwRegression)):
-                    return "drops of the HW"
-                if gone_back_of(told) != gone_back:
-                    return "commits that went back"
+            for rows, one, expected_of in zip(stored, found, self._told, strict=True):
+                told = is_told(Found(rows, one))
+                if wrong := next((kind for kind in told if told[kind] != expected_of[kind]), None):
+                    return f"what is said of {wrong}"
         return None
 
 
@@ -147,24 +131,24 @@ def has_spark_ended(spark: SparkSession, error: Exception) -> bool:
         return True
 
 
-def mutants_by_name(mutants: Sequence[Mutant] = MUTANTS) -> dict[str, Mutant]:
+def mutants_by_name() -> dict[str, Mutant]:
     """Each mutant by its module and its number in it, such as lost-3."""
     numbers: Counter[str] = Counter()
     names = {}
-    for mutant in mutants:
+    for mutant in all_mutants():
         module = _module(mutant)
         numbers[module] += 1
         names[f"{module}-{numbers[module]}"] = mutant
     return names
 
 
-def select_mutants(names: Sequence[str], mutants: Sequence[Mutant] = MUTANTS) -> dict[str, Mutant]:
+def select_mutants(names: Sequence[str]) -> dict[str, Mutant]:
     """Return the mutants with these names, or of the modules with these names.
 
     Without names it returns all. Raises `ValueError`.
     """
-    there = mutants_by_name(mutants)
-    modules = sorted({_module(mutant) for mutant in mutants})
+    there = mutants_by_name()
+    modules = sorted({_module(mutant) for mutant in there.values()})
     for name in names:
         if name not in modules and name not in there:
             raise ValueError(
@@ -202,8 +186,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
     if args.whole:
         mutants = dict(_without_narrowed(mutants))
-    # The tests' helpers are no package: pytest finds them in this folder.
-    sys.path.insert(0, "tests/support")
     with (
         unwind_on_signals(),
         tempfile.TemporaryDirectory() as folder,
@@ -220,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _without_narrowed(mutants: dict[str, Mutant]) -> Iterator[tuple[str, Mutant]]:
     """Yield the mutants without those that --whole cannot see; say which these are."""
     for name, mutant in mutants.items():
-        if mutant[1] in ONLY_NARROWED:
+        if is_only_narrowed(mutant):
             print(f"{'not run with --whole':<28} {name}: only a narrowed reconciliation runs it", flush=True)
         else:
             yield name, mutant
@@ -272,7 +254,7 @@ def _run(suite: Suite, session: JudgingSession, mutants: dict[str, Mutant]) -> i
         text = path.read_text()
         _become(module, text.replace(before, after))
         try:
-            caught = _differs(suite, session, name, only_narrowed=before in ONLY_NARROWED)
+            caught = _differs(suite, session, name, only_narrowed=is_only_narrowed((module, before, after)))
             became = f"caught by {caught}" if caught else "SURVIVED"
         except AnalysisException as error:
             # A name that is no column any more, say: every test would see that.

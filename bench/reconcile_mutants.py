@@ -1,21 +1,17 @@
-"""The mutants of `bench.mutate_reconcile`: small changes of the checkers, each of which makes one of them wrong."""
+"""The mutants of `bench.mutate_reconcile`: small changes of the checkers, each of which makes one of them wrong.
+
+Those of what several kinds of anomalies share stand here. Those of a kind stand with its tests.
+"""
 
 from __future__ import annotations
 
+import sys
+from functools import cache
+from pathlib import Path
 from types import ModuleType
 
 from analysis.items import summary
-from analysis.judge.rules.appends import duplicate, idempotence, inconsistent_offset, send_order
-from analysis.judge.rules.groups import commit_back, commit_lost, copied_twice, input_skipped, passed_over
-from analysis.judge.rules.losses import acked_rows, damaged, hw_regression, lost, replica_divergence, vanished
-from analysis.judge.rules.reads import poll_back, poll_skip, unseen
-from analysis.judge.rules.transactions import hanging_transaction
-from analysis.reconcile import (
-    commits,
-    copies,
-    crowds,
-    history,
-)
+from analysis.reconcile import commits, copies, crowds, history
 from analysis.record import groups as rows_groups
 from analysis.record import row_batches as batches
 from analysis.rows import choose, compare, replicas, small_tables, values
@@ -23,40 +19,14 @@ from analysis.rows import choose, compare, replicas, small_tables, values
 Mutant = tuple[ModuleType, str, str]
 """A module, a piece of its text that occurs once, and the text that replaces it."""
 
-MUTANTS: tuple[Mutant, ...] = (
-    (acked_rows, '        & ~F.col("in_final_log_of_partition")\n', ""),
-    (acked_rows, '(F.col("offset") >= F.col("log_start"))', '(F.col("offset") > F.col("log_start"))'),
-    (acked_rows, '        & ~F.col("damaged")\n', ""),
-    (lost, " & ~_can_hold_unread_record(runs)", ""),
-    (lost, 'F.least(F.col("final_log_epoch"), gone_again)', "gone_again"),
-    (lost, 'F.least(F.col("final_log_epoch"), gone_again)', 'F.col("final_log_epoch")'),
-    (lost, "F.when(era.isNull() | (epoch >= era), epoch)", "epoch"),
-    (lost, "F.when(era.isNull(), 0).otherwise(era + 1)", "era + 1"),
-    (lost, "F.when(era.isNull(), 0).otherwise(era + 1)", "F.lit(0)"),
+TESTS = str(Path(__file__).parents[1] / "tests" / "support")
+"""The tests' helpers are no package: pytest finds them in this folder."""
+
+_SHARED: tuple[Mutant, ...] = (
     (history, 'F.coalesce("epoch", F.lit(0))', 'F.col("epoch")'),
     (history, '(F.col("placed") > 1) | ', ""),
     (history, '(F.col("at_offset") > 1) | ', ""),
     (small_tables, "ordered[1:, 1] > before[:-1]", "False"),
-    (unseen, 'one["first"] < F.col("offset")', 'one["first"] <= F.col("offset") - 2'),
-    (unseen, 'one["last"] > F.col("offset")', 'one["last"] > F.col("offset") + 1'),
-    (unseen, '(~one["read_committed"] | F.col("shown"))', "F.lit(True)"),
-    (vanished, "(replaced | gone)", "replaced"),
-    (vanished, "(replaced | gone)", "gone"),
-    (vanished, "& ~_can_be_hidden(runs)", ""),
-    (vanished, '~F.col("in_final_log") & F.coalesce(other_ns', "F.coalesce(other_ns"),
-    (vanished, '_is_replaced_in_final_read(F.col("last_final.final_ns")) | _is_replaced_later', "_is_replaced_later"),
-    (inconsistent_offset, 'F.col("values_in_all") > 1', 'F.col("values_in_all") > 2'),
-    (duplicate, 'F.col("places_in_all") > 1', 'F.col("places_in_all") > 2'),
-    (duplicate, 'F.col("standing") > 1', 'F.col("standing") > 0'),
-    (duplicate, 'F.col("unreadable") > 0', 'F.col("unreadable") > 1'),
-    (idempotence, "facts.idempotent == producers", "True"),
-    (
-        duplicate,
-        'by=("idempotent", "twice_in_final_log", "unreadable")',
-        'by=("true AS idempotent", "twice_in_final_log", "unreadable")',
-    ),
-    (duplicate, '"twice_in_final_log", "unreadable")', '"twice_in_final_log", "false AS unreadable")'),
-    (hw_regression, "min(struct(offset, at_ns, leader_epoch, broker)).offset AS to", "max(offset) AS to"),
     (summary, 'F.col("kind").isin(*names)', '~F.col("kind").isin(*names)'),
     (crowds, "seen & failed", "shown & failed"),
     (crowds, "shown & aborted", "seen & aborted"),
@@ -70,72 +40,18 @@ MUTANTS: tuple[Mutant, ...] = (
     (crowds, '(*PLACE, "epoch_group")', "(*PLACE)"),
     (crowds, 'F.count_if("evidenced").over(of_offset)', 'F.count("*").over(of_offset)'),
     (crowds, 'F.col(f"{which}_so_far") == 1', 'F.col(f"{which}_so_far") >= 1'),
-    (poll_skip, "offset - 1 > prev_offset", "offset - 2 > prev_offset"),
-    (poll_skip, "skipped > 0 AND", "skipped > 1 AND"),
-    (poll_back, "offset <= prev_offset", "offset < prev_offset"),
-    (
-        hw_regression,
-        'earlier["high_watermark"] > F.col("high_watermark")',
-        'earlier["high_watermark"] >= F.col("high_watermark")',
-    ),
-    (hw_regression, 'F.greatest("own", "previous", "older")', 'F.greatest("own", "previous")'),
-    (hw_regression, 'F.col("anew") | own | ~passed', 'F.col("anew")'),
-    (replica_divergence, "offset < checkpoint", "offset <= checkpoint"),
-    (replica_divergence, 'record = F.struct("leader_epoch", "value")', 'record = F.struct("leader_epoch")'),
-    (replica_divergence, '(F.min("broker") != F.max("broker")) & ', ""),
-    (commit_lost, "served.offset IS NULL OR (made.acked AND made.done_ns < newest.asked_ns)", "served.offset IS NULL"),
-    (commit_lost, "made.done_ns < newest.asked_ns", "made.asked_ns < newest.asked_ns"),
-    (commit_lost, "made.acked AND ", ""),
-    (commit_lost, "shown_ns IS NULL OR shown_ns <= done_ns", "true"),
-    (commit_lost, "shown_ns IS NULL OR shown_ns <= done_ns", "shown_ns IS NULL"),
-    (commit_lost, '.where("made.acked")', ""),
-    (commit_lost, 'F.col("made.done_ns").alias("time")', 'F.col("made.asked_ns").alias("time")'),
-    (commit_lost, 'F.max("made_then")', 'F.min("made_then")'),
-    (commit_back, "served.offset IS NULL OR (made.acked AND", "(made.acked AND"),
-    (commit_back, " AND before.served.done_ns < asked_ns", ""),
-    (commit_back, 'F.col("settled") & F.col("before.settled")', 'F.col("settled")'),
-    (commit_back, "made.acked AND ", ""),
-    (commit_back, "made.done_ns < before.made.asked_ns", "made.asked_ns < before.made.asked_ns"),
-    (commit_back, 'F.col("settled") & F.col("before.settled")', 'F.col("before.settled")'),
     (commits, '        & (F.col("broker") == F.col("leader"))\n', ""),
     (commits, '        & (F.col("since_ns") <= F.col("asked_ns"))\n', ""),
     (commits, 'F.col("until_ns").isNull() | (F.col("done_ns")', 'F.col("until_ns").isNull() | (F.col("asked_ns")'),
     (commits, '        if f"{topic}-{partition}" in facts.final_offsets\n', ""),
-    (commit_lost, "settled AND ", ""),
     (commits, '.where("asked_ns > first_ns")', ""),
     (commits, 'F.col("settled_ns") < F.col("asked_ns")', "F.lit(True)"),
     (commits, '(F.col("status") == "acked")', '(F.col("status") != "failed")'),
-    (hanging_transaction, "ends.last_stable < ends.high_watermark", "ends.last_stable <= ends.high_watermark"),
-    (hanging_transaction, " and why_unknown(facts) is None", ""),
-    (hanging_transaction, 'F.min("value")', 'F.max("value")'),
-    (hanging_transaction, 'F.col("consumer").alias("final_consumer")', 'F.lit(9999).alias("final_consumer")'),
-    (hanging_transaction, 'F.col("offset").alias("last_stable"),', '(F.col("offset") + 1).alias("last_stable"),'),
-    (hanging_transaction, "still.get(name) != facts.final_offsets[name].last_stable", "False"),
     (copies, "(shown OR (committed AND standing))", "(committed AND standing)"),
     (copies, "(shown OR (committed AND standing))", "shown"),
     (copies, "(shown OR (committed AND standing))", "(shown OR standing)"),
     (copies, "NOT aborted AND (shown OR (committed", "(shown OR (committed"),
     (copies, "NOT aborted AND (shown OR standing)", "(shown OR standing)"),
-    (copied_twice, "copies > 1", "copies > 2"),
-    (
-        copied_twice,
-        ".groupBy(*copies.INPUT)",
-        '.groupBy("run", "topic", "partition", "offset", F.lit("g").alias("group"))',
-    ),
-    (input_skipped, "offset < committed", "offset <= committed"),
-    (input_skipped, 'F.max("offset")', 'F.min("offset")'),
-    (input_skipped, 'where("may_be_visible")', 'where("visible")'),
-    (input_skipped, "NOT txn_outcome <=> 'committed'", "txn_outcome = 'unknown'"),
-    (input_skipped, "NOT txn_outcome <=> 'committed'", "txn_outcome = 'aborted'"),
-    (input_skipped, 'where("final AND counts AND value IS NOT NULL")', 'where("value IS NOT NULL")'),
-    (input_skipped, "facts.complete and facts.final_consumer", "facts.final_consumer"),
-    (input_skipped, "if _why_not_judged(facts, one)}", "if False}"),
-    (passed_over, '(F.col("offset") >= F.col("first")) | ', ""),
-    (passed_over, ' | (F.col("sent_ns") >= F.col("since_ns"))', ""),
-    (passed_over, 'F.array_contains("members", one["consumer"]) & ', ""),
-    (passed_over, 'F.coalesce(returned_above, F.lit(False)) | (F.col("done_ns")', '(F.col("done_ns")'),
-    (passed_over, ' | (F.col("done_ns") < F.col("reset_ns"))', ""),
-    (damaged, "value IS NULL", "value IS NULL AND NOT final"),
     (rows_groups, "enumerate(numbers)", "enumerate(numbers[:1])"),
     (batches, 'self.numbers("consumer") == final', 'self.numbers("consumer") != final'),
     (compare, "alike &= ~(has_acks & has_open) | (acks == open_).all(1)\n", "pass\n"),
@@ -144,19 +60,25 @@ MUTANTS: tuple[Mutant, ...] = (
     (values, "self.twice | (forbidden != 0)", "forbidden != 0"),
     (values, "self.twice | (forbidden != 0)", "self.twice"),
     (replicas, 'sums[name]) for name in ("rows", "xor", "sum")]', 'sums[name]) for name in ("rows", "xor")]'),
-    (send_order, "        matters[1:] |= back\n", ""),
-    (send_order, "        matters[:-1] |= back\n", ""),
-    (send_order, "(np.diff(some[:, 0]) > 0).all()", "True"),
-    (send_order, "some = columns[here[placed[here]]]", "some = columns[here]"),
-    (send_order, "matters[0] = matters[-1] = True", "matters[0] = True"),
-    (send_order, "matters[0] = matters[-1] = True", "matters[-1] = True"),
-    (send_order, "after[0] <= before[1]", "after[0] < before[1]"),
     (choose, "(offset <= before)", "(offset < before)"),
     (choose, "counts = chosen.values.hold(rows)", "counts = np.zeros(rows.count, np.bool_)"),
     (choose, "    if in_blocks:\n", "    if False:\n"),
 )
 
-_OF_CHOSEN_ROWS = (rows_groups, batches, compare, values, replicas, send_order, choose)
 
-ONLY_NARROWED = frozenset(one[1] for one in MUTANTS if one[0] in _OF_CHOSEN_ROWS)
-"""What only a narrowed reconciliation runs: with --whole no test can see a change of it, so it is not mutated."""
+@cache
+def all_mutants() -> tuple[Mutant, ...]:
+    """The mutants of all kinds, and of what they share."""
+    if TESTS not in sys.path:
+        sys.path.insert(0, TESTS)
+    from anomaly_kinds import modules
+
+    return tuple(mutant for kind in modules() for mutant in getattr(kind, "MUTANTS", ())) + _SHARED
+
+
+_OF_CHOSEN_ROWS = ("groups", "row_batches", "compare", "values", "replicas", "send_order", "choose")
+
+
+def is_only_narrowed(mutant: Mutant) -> bool:
+    """Whether only a narrowed reconciliation runs what is changed: with --whole no test can see it."""
+    return mutant[0].__name__.rpartition(".")[2] in _OF_CHOSEN_ROWS

@@ -8,27 +8,28 @@ comes to the same items alone and among others.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
+from reconcile_cases import Found
 from reconcile_histories import History, Row, Setup
-from reconcile_oracle import Item, anomalies, committed_lost, items_beside_tables, unnamed_drops
-from reconcile_oracle_commits import OFFSETS_TOPIC, GoneBack, commits_gone_back, gone_back_of
-from reconcile_oracle_groups import groups, groups_of
+from reconcile_oracle import anomalies, is_told, items_beside_tables, must_be_told
+from reconcile_oracle_tables import Item
 from reconcile_parts import FIRST_MEMBER, MEMBERS
 from reconcile_planted import by_topic
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile_all
-from analysis.reconcile.model import HwRegression, Reconciliation
+from analysis.reconcile.model import Reconciliation
 from ebbtide.record.clients import ClientEvent
+from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 
 ANCHOR = "anchor"
 _VALUES_OF_A_TOPIC = 1_000
@@ -42,10 +43,8 @@ class Comparison:
 
     kinds: frozenset[str]
     wrong: str | None
-    duplicates: frozenset[tuple[object, ...]] = frozenset()
-    """By what the groups of its duplicates differ."""
-    back: frozenset[bool] = frozenset()
-    """Whether the answers that show a commit that went back are settled."""
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What is said of the items of some kinds."""
 
 
 Compare = Callable[[Sequence[History]], list[Comparison]]
@@ -169,32 +168,15 @@ def _compare_run(
     items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in stored]
     expected = sorted((item for item in [*anomalies(tables, manifest), *beside] if item[1] == topic), key=repr)
     kinds = Counter(row["kind"] for row in stored)
-    committed = {row["value"] for row in stored if row["kind"] == "lost" and json.loads(row["details"])["committed"]}
-    was_committed = committed_lost(tables, manifest)
-    back, grouped = _of_topic(gone_back_of(found), topic), groups_of(found, [topic])
+    told, expected_of = is_told(Found(stored, found, topic)), must_be_told(tables, manifest)
     wrong = None
     if sorted(items, key=repr) != expected:
         wrong = f"only Spark finds: {_more(items, expected)}\nonly plain Python finds: {_more(expected, items)}"
     elif history.planted is not None and (seen := by_topic(found).get(topic, {})) != history.planted:
         wrong = f"planted: {history.planted}, found: {seen}"
-    elif back != (expected_back := commits_gone_back(tables, manifest)):
-        wrong = f"commits that went back, by whether the answers are settled: {back}, not {expected_back}"
-    elif committed != was_committed:
-        wrong = f"lost, and committed by one of the two only: {_original_values(committed ^ was_committed)}"
-    elif grouped != (expected_groups := groups(items, tables, manifest)):
-        wrong = f"groups of duplicates and aborted reads: {grouped}, not {expected_groups}"
-    elif drops := unnamed_drops(stored, found.groups_of(HwRegression)):
-        wrong = f"drops of the HW that are not named: {drops}"
-    return Comparison(
-        kinds=frozenset(kinds),
-        wrong=wrong,
-        duplicates=frozenset(key[3:] for key in grouped if key[0] == "duplicate"),
-        back=frozenset(settled for *_, settled in back),
-    )
-
-
-def _of_topic(found: GoneBack, topic: str) -> GoneBack:
-    return Counter({key: count for key, count in found.items() if key[0] == topic})
+    elif kind := next((kind for kind in told if told[kind] != expected_of[kind]), None):
+        wrong = f"what is said of {kind}: {told[kind]}, not {expected_of[kind]}"
+    return Comparison(kinds=frozenset(kinds), wrong=wrong, told=told)
 
 
 def _more(items: Sequence[Item], others: Sequence[Item]) -> list[str]:
@@ -203,8 +185,3 @@ def _more(items: Sequence[Item], others: Sequence[Item]) -> list[str]:
         f"{kind} at {partition}:{offset}" + ("" if value is None else f" of value {value % _VALUES_OF_A_TOPIC}")
         for kind, _, partition, offset, value in more
     ]
-
-
-def _original_values(values: set[int]) -> list[int]:
-    """As the history itself has them."""
-    return sorted(value % _VALUES_OF_A_TOPIC for value in values)

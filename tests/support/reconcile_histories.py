@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeVar
 
+from anomaly_kinds import Planted, planters
+from healthy_history import COORDINATORS, healthy_history
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 from reconcile_parts import FIRST_MEMBER, MEMBERS, PARTS, draw_group_reads
-from reconcile_planted import COORDINATORS, PLANTERS, Planted, healthy_history
 from records import FINAL_CONSUMER, RecordBuilder
 
 from ebbtide.record.clients import ClientEvent
@@ -174,7 +175,7 @@ def planted_histories(draw: st.DrawFn) -> tuple[History, ...]:
     """A healthy history for each kind of anomaly, with a known number of it planted."""
     d = Draws(lambda low, high: draw(_numbers(low, high)))
     found = []
-    for plant in PLANTERS:
+    for plant in planters(beside_tables=False):
         builder = RecordBuilder()
         planted = plant(healthy_history(builder), d.number(1, 20))
         # Other topics' transactions change nothing about it, but its own may change other topics of its run.

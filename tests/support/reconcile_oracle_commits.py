@@ -1,72 +1,82 @@
-"""The rules of lost commits a second time, in plain Python over rows, for tests only."""
+"""What the rules of lost commits in plain Python share."""
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from analysis.reconcile.model import LostCommits, Reconciliation
+from reconcile_cases import Case, Expected, Unknown
+from reconcile_oracle_tables import PlacedTables, Row
+from records import RecordBuilder
+
 from ebbtide.record.manifest import Manifest
-
-Row = dict[str, Any]
-Item = tuple[str, str, int, int | None, int | None]
-GoneBack = Counter[tuple[str, int, str, bool]]
-"""By (topic, partition, group, settled)."""
-
-OFFSETS_TOPIC = "__consumer_offsets"
+from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 
 
-def lost_commit_items(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
-    """Every item of both kinds."""
-    items = []
-    for key in {_register(row) for row in tables.get("commits", [])}:
-        rows = [row for row in tables["commits"] if _register(row) == key]
+def coordinated() -> RecordBuilder:
+    """A run whose groups have one coordinator, and late in the run another."""
+    return RecordBuilder().coordinated_by(1).coordinated_by(3, epoch=1, at_ns=50_000)
+
+
+def beside_a_record(cases: Mapping[str, tuple[Case, Expected]]) -> dict[str, tuple[Case, Expected]]:
+    """The cases, each on a partition that the final read covers."""
+
+    def on_a_record(build: Case) -> Case:
+        return lambda b: build(b.acked(1, at=0).final(1, at=0))
+
+    return {name: (on_a_record(build), expected) for name, (build, expected) in cases.items()}
+
+
+def committed() -> RecordBuilder:
+    """A run in which nobody asked for what a group committed."""
+    return RecordBuilder().acked(1, at=0).final(1, at=0).commit(1, 10)
+
+
+UNKNOWN_COMMITS: Unknown = {
+    "the metadata log lacks the topic": (
+        lambda: committed().answer(None, None),
+        "the metadata log has no __consumer_offsets-0",
+    ),
+    "nobody asked": (lambda: committed().coordinated_by(1), "no coordinator was asked"),
+    "nobody asked for its HW": (
+        lambda: committed().led_by(1, epoch=0, topic=OFFSETS_TOPIC).answer(None, None),
+        "no leader was asked for its HW of __consumer_offsets",
+    ),
+    "not in the final read": (
+        lambda: committed().coordinated_by(1).not_in_final_read().answer(None, None),
+        "the final read does not cover t-0",
+    ),
+}
+"""When neither kind is known."""
+
+
+def registers(tables: PlacedTables, manifest: Manifest) -> Iterator[list[Row]]:
+    """The rows of each group and partition that the final read covers."""
+    for key in {_register(row) for row in tables["commits"]}:
         if f"{key[1]}-{key[2]}" in manifest.final_offsets:
-            items += _lost(rows, tables) + [item for item, _ in _back(rows, tables)]
-    return items
-
-
-def commits_gone_back(tables: dict[str, list[Row]], manifest: Manifest) -> GoneBack:
-    """How many commits went back, by whether both answers are settled."""
-    keys = {_register(row) for row in tables.get("commits", [])}
-    return Counter(
-        (topic, partition, group, settled)
-        for group, topic, partition in keys
-        if f"{topic}-{partition}" in manifest.final_offsets
-        for _, settled in _back(
-            [row for row in tables["commits"] if _register(row) == (group, topic, partition)], tables
-        )
-    )
-
-
-def gone_back_of(reconciliation: Reconciliation) -> GoneBack:
-    """The same as the judge gets it."""
-    found: GoneBack = Counter()
-    for one in reconciliation.groups_of(LostCommits):
-        if one.kind == "commit-back":
-            found[one.topic, one.partition, one.group, one.settled] += one.count
-    return found
+            yield [row for row in tables["commits"] if _register(row) == key]
 
 
 def _register(row: Row) -> tuple[str, str, int]:
     return row["group"], row["topic"], row["partition"]
 
 
-def _writes(rows: list[Row]) -> list[Row]:
+def writes(rows: list[Row]) -> list[Row]:
+    """Commits, whatever became of them."""
     return [row for row in rows if row["status"] != "served" and row["commit"] is not None]
 
 
-def _is_acked(row: Row) -> bool:
+def is_acked(row: Row) -> bool:
+    """Whether it is known when a commit was acked."""
     return row["status"] == "acked" and row["done_ns"] is not None
 
 
-def _counting_answers(rows: list[Row], tables: dict[str, list[Row]]) -> list[Row]:
+def counting_answers(rows: list[Row], tables: PlacedTables) -> list[Row]:
+    """The answers of coordinators that led all the time."""
     answers = [row for row in rows if row["status"] == "served" and row["done_ns"] is not None]
     return [row for row in answers if _led_all_the_time(row, tables)]
 
 
-def _led_all_the_time(answer: Row, tables: dict[str, list[Row]]) -> bool:
+def _led_all_the_time(answer: Row, tables: PlacedTables) -> bool:
     states = [
         row
         for row in tables["partitions"]
@@ -77,7 +87,7 @@ def _led_all_the_time(answer: Row, tables: dict[str, list[Row]]) -> bool:
     return bool(in_force) and in_force[-1]["leader"] == answer["broker"] and not changes
 
 
-def _is_settled(answer: Row, tables: dict[str, list[Row]]) -> bool:
+def is_settled(answer: Row, tables: PlacedTables) -> bool:
     """Whether the leader of the epoch had answered two questions in turn for its HW before."""
     states = [
         row
@@ -88,7 +98,7 @@ def _is_settled(answer: Row, tables: dict[str, list[Row]]) -> bool:
     ]
     marks = [
         row
-        for row in tables.get("watermarks", [])
+        for row in tables["watermarks"]
         if row["topic"] == OFFSETS_TOPIC
         and row["partition"] == answer["offsets_partition"]
         and row["source"] == "list_offsets"
@@ -100,43 +110,9 @@ def _is_settled(answer: Row, tables: dict[str, list[Row]]) -> bool:
     )
 
 
-def _shows_older(answer: Row, than: Row, rows: list[Row]) -> bool:
+def shows_older(answer: Row, than: Row, rows: list[Row]) -> bool:
     """Whether the answer shows nothing, or a commit that was surely applied before the other."""
     if answer["offset"] is None:
         return True
-    shown = [row for row in _writes(rows) if row["commit"] == answer["commit"]]
-    return bool(shown) and all(_is_acked(row) and row["done_ns"] < than["asked_ns"] for row in shown)
-
-
-def _lost(rows: list[Row], tables: dict[str, list[Row]]) -> list[Item]:
-    lost = {}
-    for answer in _counting_answers(rows, tables):
-        if not _is_settled(answer, tables):
-            continue
-        promised = [row for row in _writes(rows) if _is_acked(row) and row["done_ns"] < answer["asked_ns"]]
-        if not promised:
-            continue
-        newest = max(promised, key=lambda row: (row["asked_ns"], row["done_ns"], row["commit"]))
-        shown_again = any(
-            row["status"] == "served" and row["commit"] == newest["commit"] and row["asked_ns"] > answer["done_ns"]
-            for row in rows
-        )
-        if _shows_older(answer, newest, rows) and not shown_again:
-            lost[newest["commit"]] = newest
-    return [("commit-lost", row["topic"], row["partition"], row["offset"], None) for row in lost.values()]
-
-
-def _back(rows: list[Row], tables: dict[str, list[Row]]) -> list[tuple[Item, bool]]:
-    """Every commit that went back, and whether both answers are settled."""
-    answers = sorted(
-        _counting_answers(rows, tables),
-        key=lambda row: (row["asked_ns"], row["done_ns"], -1 if row["commit"] is None else row["commit"]),
-    )
-    items = []
-    for before, after in pairwise(answers):
-        shown = [row for row in _writes(rows) if row["commit"] == before["commit"]]
-        in_turn = before["done_ns"] < after["asked_ns"]
-        if shown and in_turn and _shows_older(after, shown[0], rows):
-            item = ("commit-back", before["topic"], before["partition"], before["offset"], None)
-            items.append((item, _is_settled(before, tables) and _is_settled(after, tables)))
-    return items
+    shown = [row for row in writes(rows) if row["commit"] == answer["commit"]]
+    return bool(shown) and all(is_acked(row) and row["done_ns"] < than["asked_ns"] for row in shown)

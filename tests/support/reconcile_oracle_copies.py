@@ -1,90 +1,88 @@
-"""The rules of copiers a second time, in plain Python over rows, for tests only."""
+"""What the rules of copiers in plain Python share, and their cases."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
-from reconcile_oracle_run import compacted_topics
+from reconcile_cases import transactional
+from reconcile_oracle_run import compacted_topics, is_final
+from reconcile_oracle_tables import PlacedTables, Row
+from records import RecordBuilder
 
 from ebbtide.record.manifest import Manifest
 
-Row = dict[str, Any]
-Item = tuple[str, str, int, int | None, int | None]
-Place = tuple[str, str, int]
+Input = tuple[str, str, int]
 
 
-def wrong_copies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
-    """An item for each input with two visible copies, and for each skipped input."""
-    return [*_copied_twice(tables, manifest), *_skipped(tables, manifest)]
+def copying() -> RecordBuilder:
+    """A run in which groups copy records in transactions."""
+    return transactional().transactions(one="CompleteCommit").coordinated_by(1)
 
 
-def _copied_twice(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
-    found: dict[tuple[Place, int], set[int]] = defaultdict(set)
-    for copy in tables.get("copies", []):
-        if _is_visible(copy["value"], tables, manifest, certainly=True):
-            found[_place(copy), copy["offset"]].add(copy["value"])
-    return [
-        ("copied-twice", topic, partition, offset, min(values))
-        for ((_, topic, partition), offset), values in found.items()
-        if len(values) > 1
-    ]
+def inputs(b: RecordBuilder, *values: int) -> RecordBuilder:
+    """Inputs from offset 0 on, which the final read and a read_committed consumer got."""
+    b.acked(*values, at=0).final(*values, at=0, leader_epoch=0)
+    return b.read(*values, at=0, isolation="read_committed", leader_epoch=0)
 
 
-def _skipped(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
-    if manifest.status != "complete" or manifest.final_consumer is None:
-        return []
-    items: list[Item] = []
-    for place in {_place(copy) for copy in tables.get("copies", [])}:
-        copies = [copy for copy in tables["copies"] if _place(copy) == place]
-        served = [
-            row["offset"] for row in tables.get("commits", []) if row["status"] == "served" and _place(row) == place
-        ]
-        if not served or not all(_can_judge(copy, tables, manifest) for copy in copies):
-            continue
-        copied = {copy["offset"] for copy in copies if _is_visible(copy["value"], tables, manifest, certainly=False)}
-        end = max((offset for offset in served if offset is not None), default=0)
-        inputs: dict[int, list[int]] = defaultdict(list)
-        for row in tables["polls"]:
-            is_input = _is_final(row, manifest) and (row["topic"], row["partition"]) == place[1:]
-            if is_input and row["value"] is not None and not _may_be_hidden(row["value"], tables):
-                inputs[row["offset"]].append(row["value"])
-        for offset, values in inputs.items():
-            if offset < end and offset not in copied:
-                items.append(("input-skipped", place[1], place[2], offset, min(values)))
-    return items
+def copy(b: RecordBuilder, value: int, *, of: int, outcome: str = "committed", group: str = "copiers") -> RecordBuilder:
+    """A copy that the final read got, at an offset of partition 1 that is its value."""
+    b.copy(value, of=of, group=group).send(value, at=value, partition=1, txn=1, txn_outcome=outcome)
+    return b.final(value, at=value, partition=1)
 
 
-def _place(row: Row) -> Place:
+def shown(b: RecordBuilder, value: int) -> RecordBuilder:
+    """A read_committed consumer gets a copy."""
+    return b.read(value, at=value, partition=1, isolation="read_committed", session=value)
+
+
+def copied() -> RecordBuilder:
+    """A run in which the first of two inputs has no copy, and nobody asked what the group committed."""
+    return shown(copy(inputs(copying(), 1, 2), 12, of=1), 12)
+
+
+def add_copy(b: RecordBuilder, value: int, *, of: int, outcome: str = "committed", **columns: Any) -> None:
+    """A copy in a transaction with this outcome, at an offset of partition 9 that is its value."""
+    b.copy(value, of=of, **columns).send(value, at=value, partition=9, txn=1, txn_outcome=outcome)
+
+
+def show(b: RecordBuilder, *values: int, partition: int = 9) -> None:
+    """The final read and a read_committed consumer get values at offsets that are these values."""
+    for value in values:
+        columns = {"partition": partition, "isolation": "read_committed"}
+        b.final(value, at=value, partition=partition).read(value, at=value, consumer=3, session=value, **columns)
+
+
+def input_of(row: Row) -> Input:
+    """The group, topic and partition of a copied input."""
     return row["group"], row["topic"], row["partition"]
 
 
-def _is_final(row: Row, manifest: Manifest) -> bool:
-    return manifest.final_consumer is not None and row["consumer"] == manifest.final_consumer
-
-
-def _outcomes(value: int, tables: dict[str, list[Row]]) -> set[str | None]:
+def _outcomes(value: int, tables: PlacedTables) -> set[str | None]:
     return {row["txn_outcome"] for row in tables["sends"] if row["value"] == value}
 
 
-def _may_be_hidden(value: int, tables: dict[str, list[Row]]) -> bool:
+def may_be_hidden(value: int, tables: PlacedTables) -> bool:
+    """Whether a value may be of a transaction that was not committed."""
     sent = [row for row in tables["sends"] if row["value"] == value]
     return any(
         row["txn_outcome"] != "committed" and (row["txn"] is not None or row["txn_outcome"] is not None) for row in sent
     )
 
 
-def _is_visible(value: int, tables: dict[str, list[Row]], manifest: Manifest, *, certainly: bool) -> bool:
+def is_visible(value: int, tables: PlacedTables, manifest: Manifest, *, certainly: bool) -> bool:
+    """Whether a copy is visible; `certainly`: whatever is not known."""
     outcomes, polls = _outcomes(value, tables), [row for row in tables["polls"] if row["value"] == value]
     if "aborted" in outcomes:
         return False
-    stands = any(_is_final(row, manifest) for row in polls) and ("committed" in outcomes or not certainly)
+    stands = any(is_final(row, manifest) for row in polls) and ("committed" in outcomes or not certainly)
     return stands or any(row["isolation"] == "read_committed" for row in polls)
 
 
-def _can_judge(copy: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+def can_judge(copy: Row, tables: PlacedTables, manifest: Manifest) -> bool:
+    """Whether the final read shows all that became of an input and its copies."""
     ends = manifest.final_offsets
-    read = {f"{row['topic']}-{row['partition']}" for row in tables["polls"] if _is_final(row, manifest)}
+    read = {f"{row['topic']}-{row['partition']}" for row in tables["polls"] if is_final(row, manifest)}
     at = f"{copy['topic']}-{copy['partition']}"
     topics = {copy["topic"], copy["copied_to"]}
     named = {name for name in ends if name.rpartition("-")[0] in topics}

@@ -1,12 +1,10 @@
-"""What the counting rules in plain Python ask of a whole run."""
+"""What several counting rules in plain Python ask of a run and its rows."""
 
 from __future__ import annotations
 
-from typing import Any
+from reconcile_oracle_tables import PlacedTables, Row, place_of
 
 from ebbtide.record.manifest import Manifest
-
-Row = dict[str, Any]
 
 
 def has_transactions(tables: dict[str, list[Row]], manifest: Manifest) -> bool:
@@ -35,3 +33,61 @@ def compacted_topics(tables: dict[str, list[Row]]) -> set[str]:
     """The topics whose own cleanup policy was compaction at any time."""
     policies = [row for row in tables.get("configs", []) if row["name"] == "cleanup.policy"]
     return {row["resource"].removeprefix("topic:") for row in policies if "compact" in (row["value"] or "")}
+
+
+def is_final(row: Row, manifest: Manifest) -> bool:
+    return manifest.final_consumer is not None and row["consumer"] == manifest.final_consumer
+
+
+def is_unread(row: Row, tables: PlacedTables, manifest: Manifest) -> bool:
+    """Whether nothing came back of the partition's final log, which is not empty."""
+    ends = manifest.final_offsets[f"{row['topic']}-{row['partition']}"]
+    read = any(is_final(poll, manifest) for poll in tables.polls_at(place_of(row)))
+    return ends.high_watermark > ends.log_start and not read
+
+
+def lowest_epoch(value: int | None, here: list[Row]) -> int | None:
+    """Return the lowest known leader epoch of a value in `here`, an offset's rows."""
+    epochs = [row.get("leader_epoch") for row in here if row["value"] == value]
+    return min((epoch for epoch in epochs if epoch is not None), default=None)
+
+
+def stands_at(row: Row, value: int | None, tables: PlacedTables, manifest: Manifest) -> bool:
+    """Whether the final log has the value at the offset of the row."""
+    place = place_of(row)
+    final = [poll for poll in tables.polls_of_offset(place, row["offset"]) if is_final(poll, manifest)]
+    logs = [*final, *tables.leader_log(place)]
+    return any(log["offset"] == row["offset"] and log["value"] == value for log in logs)
+
+
+def places_of(tables: dict[str, list[Row]]) -> set[tuple[str, int, int, int]]:
+    acked = [row for row in tables["sends"] if row["status"] == "acked" and row["offset"] is not None]
+    polled = [row for row in tables["polls"] if row["value"] is not None]
+    return {(*place_of(row), row["offset"], row["value"]) for row in [*acked, *polled]}
+
+
+def _is_surely_visible(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+    """Whether a read_committed consumer surely may see a row of the final read."""
+    sends = [send for send in tables["sends"] if send["value"] == row["value"]]
+    transactional = has_transactions(tables, manifest)
+    hides = any(poll["isolation"] == "read_committed" for poll in tables["polls"] if is_final(poll, manifest))
+    if hides or not transactional:
+        return True
+    if row["value"] is None or not sends:
+        return False
+    return all(
+        (send["txn"] is None and send["txn_outcome"] is None) or send["txn_outcome"] == "committed" for send in sends
+    )
+
+
+def may_see(session: Row, row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+    return session["isolation"] != "read_committed" or _is_surely_visible(row, tables, manifest)
+
+
+def is_in_final_read(poll: Row, tables: PlacedTables, manifest: Manifest) -> bool:
+    """Whether the final read returned the very record that a consumer got."""
+    return any(
+        is_final(row, manifest)
+        and all(row[name] == poll[name] for name in ("topic", "partition", "offset", "value", "leader_epoch"))
+        for row in tables.polls_of_offset(place_of(poll), poll["offset"])
+    )

@@ -11,6 +11,8 @@ Key = TypeVar("Key")
 Row = dict[str, Any]
 Place = tuple[str, int]
 """(topic, partition)."""
+Item = tuple[str, str, int, int | None, int | None]
+"""(kind, topic, partition, offset, value)."""
 
 
 def place_of(row: Row) -> Place:

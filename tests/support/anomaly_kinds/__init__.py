@@ -1,22 +1,30 @@
 """What the tests know of a kind of anomaly: a module each, of the same name as the rule's.
 
-- `CASES`: what to build, and the items that it must lead to.
-- `UNKNOWN`: what to build, and why the kind is not known then.
+- `CASES`: by setting, what to build, and the items that it must lead to.
+- `UNKNOWN`, where a kind has it: what to build, and how the reason begins why the kind is not known then.
 - `found_in(tables, manifest)`: the rule a second time, in plain Python. A kind that tables alone do not show has
   `found_in_record(builder)` instead.
-- `plant(builder, n)`: adds so many items to a healthy history, and returns how many of which kind.
-
-Kinds without a module here have these in the modules `reconcile_*`.
+- `told(found)` and `expected(tables, manifest)`: what else is said of the items, and what must be said; not every kind
+  has them.
+- `plant(builder, n)` and others whose names begin with `plant_`: add so many items to a healthy history, and return how
+  many of which kind.
+- `MUTANTS`: changes of the rule that its tests must notice.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+
+from records import RecordBuilder
+
+Planted = dict[str, int]
+"""Items by kind."""
+Planter = Callable[[RecordBuilder, int], Planted]
 
 
 @cache
@@ -30,6 +38,18 @@ def functions(name: str) -> Iterator[Any]:
     return (getattr(module, name) for module in modules() if hasattr(module, name))
 
 
-def planters(*, of_tables: bool) -> list[Any]:
-    """The planters of kinds that tables show, or of the others."""
-    return [module.plant for module in modules() if hasattr(module, "found_in") == of_tables]
+def planters(*, beside_tables: bool = True) -> list[Planter]:
+    """All planters, and one that plants nothing; `beside_tables`: also those of kinds that tables alone do not show."""
+    found = [
+        value
+        for module in modules()
+        if beside_tables or hasattr(module, "found_in")
+        for name, value in vars(module).items()
+        if name.startswith("plant")
+    ]
+    return [plant_nothing, *found]
+
+
+def plant_nothing(builder: RecordBuilder, n: int) -> Planted:
+    """A history that stays healthy."""
+    return {}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from reconcile_cases import Case, Expected
-from reconcile_oracle_tables import PlacedTables, Row, place_of
+from reconcile_cases import Cases, Mutant, Unknown, complete
+from reconcile_oracle_tables import Item, Place, PlacedTables, Row, place_of
 from records import RecordBuilder
+
+from analysis.judge.rules.groups import passed_over as rule
 
 KIND = "passed-over"
 COLUMNS = {"leader_epoch": 0}
@@ -46,101 +47,103 @@ def _late_partition(b: RecordBuilder, member: int) -> RecordBuilder:
     return reads(b, 4, 5, member=member, session=2, partition=1)
 
 
-CASES: dict[str, tuple[Case, Expected]] = {
-    "a session goes on where another member's ended": (
-        lambda b: reads(reads(log(group(b, 11, 12)), 0, 2, member=11), 3, 5, member=12),
-        {},
-    ),
-    "a session begins above the end of the one before": (
-        lambda b: reads(reads(log(group(b, 21, 22)), 0, 1, member=21), 4, 5, member=22),
-        {KIND: [(2, 3), (3, 4)]},
-    ),
-    "what a third member reads later is not passed over": (
-        lambda b: reads(
-            reads(reads(log(group(b, 31, 32, 33)), 0, 1, member=31), 4, 5, member=32), 2, 5, member=33
+CASES: Cases = {
+    complete: {
+        "a session goes on where another member's ended": (
+            lambda b: reads(reads(log(group(b, 11, 12)), 0, 2, member=11), 3, 5, member=12),
+            {},
         ),
-        {},
-    ),
-    "another group's read does not help": (
-        lambda b: reads(
-            reads(reads(log(group(group(b, 41), 42)), 0, 5, member=42), 0, 1, member=41),
-            4, 5, member=41, session=2,
+        "a session begins above the end of the one before": (
+            lambda b: reads(reads(log(group(b, 21, 22)), 0, 1, member=21), 4, 5, member=22),
+            {KIND: [(2, 3), (3, 4)]},
         ),
-        {KIND: [(2, 3), (3, 4)]},
-    ),
-    "a consumer in no group passes over what it likes": (
-        lambda b: reads(reads(log(b), 0, 1, member=51), 4, 5, member=51, session=2),
-        {},
-    ),
-    "a new group that begins at the end was promised nothing before": (
-        lambda b: reads(log(group(b, 61)).reset(61, 4), 4, 5, member=61),
-        {},
-    ),
-    "a partition that a group finds late was sent while the group ran": (
-        lambda b: _late_partition(b, 71),
-        {KIND: [(0, 11), (1, 12), (2, 13), (3, 14)]},
-    ),
-    "a partition that had records before the group ran owes it only what it begins with": (
-        lambda b: reads(
-            log(b, partition=1).group("late", 81).assigned(81, 0).assigned(81, 0, event="revoked").assigned(81, 0, 1)
-            .reset(81, 4, partition=1),
-            4, 5, member=81, partition=1,
-        ),
-        {},
-    ),
-    "a reset leaves out what was acked before it, though nobody reads on": (
-        lambda b: reads(log(group(b, 91)), 0, 1, member=91).reset(91, 6),
-        {KIND: [(2, 3), (3, 4), (4, 5), (5, 6)]},
-    ),
-    "a reset leaves out nothing that was acked after it": (
-        lambda b: log(reads(group(b, 101), 0, 1, member=101).reset(101, 6)),
-        {},
-    ),
-    "a group that was set back reads the rest later": (
-        lambda b: reads(
-            reads(reads(log(group(b, 111)), 0, 1, member=111), 4, 5, member=111, session=2),
-            0, 1, member=111, session=3,
-        ),
-        {},
-    ),
-    "what lies within a session is a jump of that session": (
-        lambda b: (
-            log(group(b, 121))
-            .read(1, at=0, consumer=121, leader_epoch=0)
-            .read(6, at=5, consumer=121, prev_offset=0, leader_epoch=0)
-        ),
-        {"poll-skip": [(5, 6)], "unseen": [(1, None), (2, None), (3, None), (4, None)]},
-    ),
-    "an aborted transaction owes nobody its records": (
-        lambda b: reads(
-            reads(log(group(b, 131), txn=1, txn_outcome="aborted"), 0, 1, member=131), 4, 5, member=131, session=2
-        ),
-        {},
-    ),
-    "a committed transaction does": (
-        lambda b: reads(
-            reads(log(group(b, 141), txn=1, txn_outcome="committed"), 0, 1, member=141, isolation="read_committed"),
-            4, 5, member=141, session=2, isolation="read_committed",
-        ),
-        {KIND: [(2, 3), (3, 4)]},
-    ),
-    "a record that was replaced is not the one that was acked": (
-        lambda b: reads(
-            reads(
-                group(b, 151).acked(1, 2, 7, 8, 5, 6, at=0).final(1, 2, 3, 4, 5, 6, at=0, leader_epoch=0),
-                0, 1, member=151,
+        "what a third member reads later is not passed over": (
+            lambda b: reads(
+                reads(reads(log(group(b, 31, 32, 33)), 0, 1, member=31), 4, 5, member=32), 2, 5, member=33
             ),
-            4, 5, member=151, session=2,
+            {},
         ),
-        {},
-    ),
-    "a row above that was cut off proves nothing of what was below": (
-        lambda b: (
-            reads(log(group(b, 161)), 0, 1, member=161)
-            .read(98, 99, at=4, consumer=161, session=2, leader_epoch=7)
+        "another group's read does not help": (
+            lambda b: reads(
+                reads(reads(log(group(group(b, 41), 42)), 0, 5, member=42), 0, 1, member=41),
+                4, 5, member=41, session=2,
+            ),
+            {KIND: [(2, 3), (3, 4)]},
         ),
-        {},
-    ),
+        "a consumer in no group passes over what it likes": (
+            lambda b: reads(reads(log(b), 0, 1, member=51), 4, 5, member=51, session=2),
+            {},
+        ),
+        "a new group that begins at the end was promised nothing before": (
+            lambda b: reads(log(group(b, 61)).reset(61, 4), 4, 5, member=61),
+            {},
+        ),
+        "a partition that a group finds late was sent while the group ran": (
+            lambda b: _late_partition(b, 71),
+            {KIND: [(0, 11), (1, 12), (2, 13), (3, 14)]},
+        ),
+        "a partition that had records before the group ran owes it only what it begins with": (
+            lambda b: reads(
+                log(b, partition=1).group("late", 81).assigned(81, 0).assigned(81, 0, event="revoked")
+                .assigned(81, 0, 1).reset(81, 4, partition=1),
+                4, 5, member=81, partition=1,
+            ),
+            {},
+        ),
+        "a reset leaves out what was acked before it, though nobody reads on": (
+            lambda b: reads(log(group(b, 91)), 0, 1, member=91).reset(91, 6),
+            {KIND: [(2, 3), (3, 4), (4, 5), (5, 6)]},
+        ),
+        "a reset leaves out nothing that was acked after it": (
+            lambda b: log(reads(group(b, 101), 0, 1, member=101).reset(101, 6)),
+            {},
+        ),
+        "a group that was set back reads the rest later": (
+            lambda b: reads(
+                reads(reads(log(group(b, 111)), 0, 1, member=111), 4, 5, member=111, session=2),
+                0, 1, member=111, session=3,
+            ),
+            {},
+        ),
+        "what lies within a session is a jump of that session": (
+            lambda b: (
+                log(group(b, 121))
+                .read(1, at=0, consumer=121, leader_epoch=0)
+                .read(6, at=5, consumer=121, prev_offset=0, leader_epoch=0)
+            ),
+            {"poll-skip": [(5, 6)], "unseen": [(1, None), (2, None), (3, None), (4, None)]},
+        ),
+        "an aborted transaction owes nobody its records": (
+            lambda b: reads(
+                reads(log(group(b, 131), txn=1, txn_outcome="aborted"), 0, 1, member=131), 4, 5, member=131, session=2
+            ),
+            {},
+        ),
+        "a committed transaction does": (
+            lambda b: reads(
+                reads(log(group(b, 141), txn=1, txn_outcome="committed"), 0, 1, member=141, isolation="read_committed"),
+                4, 5, member=141, session=2, isolation="read_committed",
+            ),
+            {KIND: [(2, 3), (3, 4)]},
+        ),
+        "a record that was replaced is not the one that was acked": (
+            lambda b: reads(
+                reads(
+                    group(b, 151).acked(1, 2, 7, 8, 5, 6, at=0).final(1, 2, 3, 4, 5, 6, at=0, leader_epoch=0),
+                    0, 1, member=151,
+                ),
+                4, 5, member=151, session=2,
+            ),
+            {"lost": [(2, 7), (3, 8)], "inconsistent-offset": [(2, None), (3, None)], "dirty-order": [(2, 7)]},
+        ),
+        "a row above that was cut off proves nothing of what was below": (
+            lambda b: (
+                reads(log(group(b, 161)), 0, 1, member=161)
+                .read(98, 99, at=4, consumer=161, session=2, leader_epoch=7)
+            ),
+            {"vanished": [(4, 98), (5, 99)], "inconsistent-offset": [(4, None), (5, None)]},
+        ),
+    },
 }  # fmt: skip
 
 
@@ -153,12 +156,12 @@ def _in_clock_that_went_back() -> RecordBuilder:
 
 
 def _interrupted() -> RecordBuilder:
-    builder = passing()
+    builder = reads(log(group(RecordBuilder(), 1)), 0, 5, member=1)
     builder.status = "interrupted"
     return builder
 
 
-UNKNOWN: dict[str, tuple[Callable[[], RecordBuilder], str]] = {
+UNKNOWN: Unknown = {
     "the last owner got nothing": (
         lambda: passing().assigned(1, 0),
         "the group group of 1 got nothing of t-0 after its last assignment, so where it stands is not known",
@@ -182,6 +185,15 @@ UNKNOWN: dict[str, tuple[Callable[[], RecordBuilder], str]] = {
 }  # fmt: skip
 
 
+MUTANTS: tuple[Mutant, ...] = (
+    (rule, '(F.col("offset") >= F.col("first")) | ', ""),
+    (rule, ' | (F.col("sent_ns") >= F.col("since_ns"))', ""),
+    (rule, 'F.array_contains("members", one["consumer"]) & ', ""),
+    (rule, 'F.coalesce(returned_above, F.lit(False)) | (F.col("done_ns")', '(F.col("done_ns")'),
+    (rule, ' | (F.col("done_ns") < F.col("reset_ns"))', ""),
+)
+
+
 def plant(b: RecordBuilder, n: int) -> dict[str, int]:
     """Records that one group leaves out between two sessions; a new group at the end leaves out nothing."""
     values, columns = range(100, 100 + _RECORDS), {"partition": 8, "leader_epoch": 0}
@@ -194,10 +206,6 @@ def plant(b: RecordBuilder, n: int) -> dict[str, int]:
     b.assigned(54, 8).reset(54, 0, partition=8).read(*values[:50], at=0, consumer=54, **columns)
     b.reset(54, 50 + n // 2, partition=8)
     return {KIND: n + n // 2}
-
-
-Item = tuple[str, str, int, int | None, int | None]
-Place = tuple[str, int]
 
 
 class _Session(NamedTuple):

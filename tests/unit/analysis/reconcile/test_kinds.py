@@ -1,15 +1,14 @@
-"""Each kind with a module in `anomaly_kinds`: its cases, and when nobody can tell."""
+"""Each kind of anomaly: its cases for and against, and when nobody can tell (`anomaly_kinds`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from anomaly_kinds import modules, passed_over
 from pyspark.sql import SparkSession
 from real_records import OF_GROUPS, unpack_record
-from reconcile_cases import Expected, items_of, reconcile_cases
+from reconcile_cases import Setting, build_cases, items_of
 from reconcile_rows import sum_up
 from records import RecordBuilder, as_record
 
@@ -20,8 +19,18 @@ from analysis.reconcile.model import Reconciliation
 
 pytestmark = pytest.mark.spark
 
-UNKNOWN = [(module.KIND, *case) for module in modules() for case in module.UNKNOWN.values()]
+KINDS = {kind.KIND: kind for kind in modules()}
+SETTINGS: dict[Setting, list[tuple[str, str]]] = {}
+"""The cases of each setting: kinds, and names."""
+for kind in KINDS.values():
+    for setting, cases in kind.CASES.items():
+        SETTINGS.setdefault(setting, []).extend((kind.KIND, name) for name in cases)
 
+UNKNOWN = {
+    f"{kind}: {name}": (kind, *case)
+    for kind, module in KINDS.items()
+    for name, case in getattr(module, "UNKNOWN", {}).items()
+}
 
 MISSING = {
     "scenario.toml": "scenario.toml is missing or cannot be read, so which consumers are a group is not known",
@@ -30,33 +39,52 @@ MISSING = {
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reconciliation]:
-    """The record of each unknown case; one that lacks each of `MISSING`, and `whole`, which lacks nothing."""
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[object, Reconciliation]:
+    """The record of each setting and of each unknown case; those that lack one of `MISSING`, and `whole`."""
     folder = tmp_path_factory.mktemp("kinds")
-    builders = {f"{kind}: {why}": build() for kind, build, why in UNKNOWN}
+    builders: dict[object, RecordBuilder] = {
+        setting: build_cases(setting, [KINDS[kind].CASES[setting][name][0] for kind, name in cases])
+        for setting, cases in SETTINGS.items()
+    }
+    builders |= {name: build() for name, (_, build, _) in UNKNOWN.items()}
     builders |= {name: passed_over.passing() for name in (*MISSING, "whole")}
     records = []
     for number, (name, builder) in enumerate(builders.items()):
         record = builder.write(folder / str(number))
         if name in MISSING:
-            (record / name).rename(folder / f"{number}-elsewhere")
+            (record / str(name)).rename(folder / f"{number}-elsewhere")
         records.append(as_record(record, builder.manifest()))
     return dict(zip(builders, reconcile_all(spark, records), strict=True))
 
 
-@pytest.mark.parametrize("kind", modules(), ids=lambda module: str(module.KIND))
-def test_a_case_has_exactly_these_items(spark: SparkSession, tmp_path: Path, kind: ModuleType) -> None:
-    assert kind.KIND in {one.name for one in ANOMALIES}
-    found = reconcile_cases(spark, tmp_path, RecordBuilder().coordinated_by(1), kind.CASES)
-    for number, (name, (_, expected)) in enumerate(kind.CASES.items()):
-        items: Expected = items_of(found, number)
-        looked_at = {kind.KIND, *expected}
-        assert {one: items.get(one) for one in looked_at} == {one: expected.get(one) for one in looked_at}, name
+def test_every_kind_has_cases_a_rule_in_plain_python_and_planted_items() -> None:
+    assert KINDS.keys() == {one.name for one in ANOMALIES}
+    for kind in KINDS.values():
+        assert hasattr(kind, "found_in") != hasattr(kind, "found_in_record")
+        assert kind.CASES
+        assert kind.plant
 
 
-@pytest.mark.parametrize(("kind", "why"), [(kind, why) for kind, _, why in UNKNOWN])
-def test_a_kind_is_unknown_if(judged: dict[str, Reconciliation], kind: str, why: str) -> None:
-    assert judged[f"{kind}: {why}"].unknown[kind] == why
+@pytest.mark.parametrize(
+    ("setting", "kind", "name"),
+    [
+        pytest.param(setting, *case, id=f"{setting.__name__}, {': '.join(case)}")
+        for setting, of_setting in SETTINGS.items()
+        for case in of_setting
+    ],
+)
+def test_a_case_has_exactly_these_items(
+    judged: dict[object, Reconciliation], setting: Setting, kind: str, name: str
+) -> None:
+    items = items_of(judged[setting], SETTINGS[setting].index((kind, name)))
+    assert items == KINDS[kind].CASES[setting][name][1]
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_kind_is_unknown_and_has_no_item_if(judged: dict[object, Reconciliation], name: str) -> None:
+    kind, _, why = UNKNOWN[name]
+    assert judged[name].unknown[kind].startswith(why)
+    assert kind not in {one.kind for one in judged[name].anomalies}
 
 
 @pytest.mark.parametrize(("missing", "asks"), [(0, False), (2, True)])
@@ -68,7 +96,7 @@ def test_the_rule_is_asked_only_if_a_group_left_something_out(tmp_path: Path, mi
 
 
 @pytest.mark.parametrize("name", MISSING)
-def test_without_members_or_their_resets_it_is_unknown(judged: dict[str, Reconciliation], name: str) -> None:
+def test_without_members_or_their_resets_it_is_unknown(judged: dict[object, Reconciliation], name: str) -> None:
     assert judged[name].unknown[passed_over.KIND] == MISSING[name]
     assert passed_over.KIND not in judged["whole"].unknown
 

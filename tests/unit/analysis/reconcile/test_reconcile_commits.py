@@ -1,13 +1,14 @@
-"""The counting rules of lost commits: cases for and against, and when they cannot tell."""
+"""What the judge gets of lost commits, and when nobody can tell of any."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from anomaly_kinds import commit_back, commit_lost
 from pyspark.sql import SparkSession
-from reconcile_cases import Case, Expected, items_of, reconcile_cases
+from reconcile_cases import Case, build_cases
+from reconcile_oracle_commits import committed, coordinated
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile
@@ -17,103 +18,13 @@ pytestmark = pytest.mark.spark
 
 KINDS = {"commit-lost", "commit-back"}
 
-CASES: dict[str, tuple[Case, Expected]] = {
-    "a group that has nothing any more lost its newest commit": (
-        lambda b: b.commit(1, 10).commit(2, 20).answer(None, None),
-        {"commit-lost": [(20, None)]},
-    ),
-    "a group that has an older commit lost the newer one": (
-        lambda b: b.commit(1, 10).commit(2, 20).answer(1, 10).answer(1, 10),
-        {"commit-lost": [(20, None)]},
-    ),
-    "a member that sets its group back loses nothing": (lambda b: b.commit(1, 20).commit(2, 10).answer(2, 10), {}),
-    "a set back that was lost gives back a higher offset": (
-        lambda b: b.commit(1, 20).commit(2, 10).answer(1, 20),
-        {"commit-lost": [(10, None)]},
-    ),
-    "what was served and is served no more went back": (
-        lambda b: b.commit(1, 10).answer(1, 10).answer(None, None),
-        {"commit-lost": [(10, None)], "commit-back": [(10, None)]},
-    ),
-    "a commit without an outcome is not lost, but goes back once it was served": (
-        lambda b: b.commit(1, 10).commit(2, 20, status="unknown").answer(1, 10).answer(2, 20).answer(1, 10),
-        {"commit-back": [(20, None)]},
-    ),
-    "a commit without an outcome explains an offset, however late": (
-        lambda b: b.commit(1, 10, status="unknown", done_ns=None).commit(2, 20).answer(2, 20).answer(1, 10),
-        {},
-    ),
-    "a commit that was still under way explains an offset": (
-        lambda b: b.commit(1, 10, asked_ns=1, done_ns=50).commit(2, 20, asked_ns=40, done_ns=45).answer(1, 10),
-        {},
-    ),
-    "a commit of nobody that is known is no evidence": (
-        lambda b: b.commit(1, 10).commit(2, 20).answer(None, 10).answer(99, 5),
-        {},
-    ),
-    "a commit that comes back was not lost": (
-        lambda b: b.commit(1, 10).commit(2, 20).answer(1, 10).answer(2, 20),
-        {},
-    ),
-    "a commit that was replaced before anybody asked was lost to nobody": (
-        lambda b: b.commit(1, 10).commit(2, 20).commit(3, 30).answer(3, 30),
-        {},
-    ),
-    "what a broker says that does not lead is no evidence": (
-        lambda b: b.commit(1, 10).commit(2, 20).answer(1, 10, broker=2),
-        {},
-    ),
-    "a coordinator whose HW nobody had seen yet lost nothing, but what it served went back": (
-        lambda b: b.commit(1, 10).commit(2, 20).answer(2, 20).answer(1, 10, broker=3, asked_ns=50_003, done_ns=50_004),
-        {"commit-back": [(20, None)]},
-    ),
-    "what a coordinator whose HW nobody had seen served was maybe never committed": (
-        lambda b: (
-            b.commit(1, 10)
-            .commit(2, 20, status="unknown")
-            .answer(2, 20, broker=3, asked_ns=50_002, done_ns=50_003)
-            .answer(1, 10, broker=3, asked_ns=50_007, done_ns=50_008)
-        ),
-        {"commit-back": [(20, None)]},
-    ),
-    "a coordinator that had answered one question for its HW may have told an old one": (
-        lambda b: b.commit(1, 10).commit(2, 20).answer(1, 10, broker=3, asked_ns=50_004, done_ns=50_005),
-        {},
-    ),
-    "a coordinator that had answered two questions for its HW is settled": (
-        lambda b: b.commit(1, 10).commit(2, 20).answer(1, 10, broker=3, asked_ns=50_007, done_ns=50_008),
-        {"commit-lost": [(20, None)]},
-    ),
-    "a question that was asked before the ack is no evidence": (
-        lambda b: b.commit(1, 10, asked_ns=1, done_ns=50).answer(None, None, asked_ns=50, done_ns=60),
-        {},
-    ),
-    "groups and partitions are apart": (
-        lambda b: (
-            b.commit(1, 10)
-            .answer(None, None, group="h")
-            .acked(2, at=0, partition=1)
-            .final(2, at=0, partition=1)
-            .answer(None, None, partition=1)
-        ),
-        {},
-    ),
-}
+CASES = {**commit_lost.CASES[coordinated], **commit_back.CASES[coordinated]}
 
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Reconciliation:
-    def with_a_record(build: Case) -> Case:
-        return lambda b: build(b.acked(1, at=0).final(1, at=0))
-
-    builder = RecordBuilder().coordinated_by(1).coordinated_by(3, epoch=1, at_ns=50_000)
-    cases = {name: (with_a_record(build), expected) for name, (build, expected) in CASES.items()}
-    return reconcile_cases(spark, tmp_path_factory.mktemp("commits"), builder, cases)
-
-
-@pytest.mark.parametrize("number", range(len(CASES)), ids=list(CASES))
-def test_a_case_has_exactly_these_items(found: Reconciliation, number: int) -> None:
-    assert items_of(found, number) == list(CASES.values())[number][1]
+    builder = build_cases(coordinated, [build for build, _ in CASES.values()])
+    return reconcile(spark, as_record(builder.write(tmp_path_factory.mktemp("commits") / "run"), builder.manifest()))
 
 
 def test_the_judge_gets_every_lost_commit_with_its_times(found: Reconciliation) -> None:
@@ -146,34 +57,6 @@ def _rows_of(build: Case) -> list[dict[str, str]]:
     builder = RecordBuilder()
     build(builder)
     return builder.tables["commits"]
-
-
-def _base() -> RecordBuilder:
-    return RecordBuilder().acked(1, at=0).final(1, at=0).commit(1, 10)
-
-
-@pytest.mark.parametrize(
-    ("build", "why"),
-    [
-        (lambda: _base().answer(None, None), "the metadata log has no __consumer_offsets-0"),
-        (lambda: _base().coordinated_by(1), "no coordinator was asked"),
-        (
-            lambda: _base().led_by(1, epoch=0, topic="__consumer_offsets").answer(None, None),
-            "no leader was asked for its HW of __consumer_offsets",
-        ),
-        (
-            lambda: _base().coordinated_by(1).not_in_final_read().answer(None, None),
-            "the final read does not cover t-0",
-        ),
-    ],
-)
-def test_without_evidence_both_kinds_are_unknown_and_nothing_is_found(
-    spark: SparkSession, tmp_path: Path, build: Callable[[], RecordBuilder], why: str
-) -> None:
-    builder = build()
-    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
-    assert all(found.unknown[kind].startswith(why) for kind in KINDS)
-    assert not [one for one in found.anomalies if one.kind in KINDS]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +97,7 @@ def test_a_newest_commit_that_nobody_asked_for_proves_nothing(
 def test_a_topic_of_offsets_that_is_not_compacted_is_not_judged(
     spark: SparkSession, tmp_path: Path, scenario: str
 ) -> None:
-    builder = _base().coordinated_by(1).answer(None, None)
+    builder = committed().coordinated_by(1).answer(None, None)
     record = builder.write(tmp_path / "run")
     (record / "scenario.toml").write_text(scenario)
     found = reconcile(spark, as_record(record, builder.manifest()))
@@ -222,7 +105,7 @@ def test_a_topic_of_offsets_that_is_not_compacted_is_not_judged(
 
 
 def test_offsets_that_may_expire_are_not_judged(spark: SparkSession, tmp_path: Path) -> None:
-    builder = _base().coordinated_by(1).answer(None, None)
+    builder = committed().coordinated_by(1).answer(None, None)
     record = builder.write(tmp_path / "run")
     (record / "scenario.toml").write_text('[cluster.broker_properties]\n"offsets.retention.minutes" = "1"\n')
     found = reconcile(spark, as_record(record, builder.manifest()))

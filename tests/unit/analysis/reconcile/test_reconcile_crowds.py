@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from anomaly_kinds.lost import committed_lost
 from pyspark.sql import SparkSession
-from reconcile_oracle import anomalies, committed_lost
+from reconcile_oracle import anomalies
+from reconcile_oracle_tables import PlacedTables
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile
@@ -79,7 +81,7 @@ def test_a_value_at_300_places_and_300_values_at_an_offset_are_judged_as_the_rul
     details = {(row["kind"], row["value"]): msgspec.json.decode(row["details"]) for row in rows}
     lost = {value: detail for (kind, value), detail in details.items() if kind == "lost"}
     committed = {value for value, detail in lost.items() if detail["committed"]}
-    assert committed == committed_lost(builder.tables, builder.manifest())
+    assert committed == committed_lost(PlacedTables.of(builder.tables), builder.manifest())
     assert sum(one.count for one in found.groups_of(LostRange) if one.committed) == len(committed)
     unread = {detail["passed_by_hw"] for detail in lost.values() if not detail["read_by_consumer"]}
     assert unread == {False, True}, "either comes about"

@@ -103,8 +103,9 @@ def test_spark_and_plain_python_agree_on_drawn_histories(
     # Of few histories none may come to some kind. What is planted comes to all, and would prove nothing here.
     if HISTORIES >= BATCH:
         assert {kind for one in judged for kind in one.kinds} == KINDS
-        assert {back for one in judged for back in one.back} == {False, True}
-        assert len({group for one in judged for group in one.duplicates}) == 8, "a group that no history has"
+        assert {settled for one in judged for *_, settled in one.told["commit-back"]} == {False, True}
+        duplicates = {tuple(by) for one in judged for _topic, _partition, *by in one.told["duplicate"]}
+        assert len(duplicates) == 8, "a group that no history has"
 
 
 def test_a_history_that_differs_is_reduced_to_the_rows_by_which_it_does() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from anomaly_kinds import hw_regression
 from pyspark.sql import SparkSession
-from reconcile_oracle import unnamed_drops
+from reconcile_cases import Found
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile
@@ -324,7 +325,7 @@ def test_every_observation_that_is_too_low_lies_in_a_drop_that_is_named(spark: S
         for topic in DROPS
     }
     assert named == {topic: drops for topic, (_, drops) in DROPS.items()}
-    assert not unnamed_drops(pq.read_table(tmp_path / "run" / "anomalies").to_pylist(), found.groups_of(HwRegression))
+    assert hw_regression.told(Found(pq.read_table(tmp_path / "run" / "anomalies").to_pylist(), found)) == []
 
 
 def test_examples_are_the_smallest_and_all_items_are_stored(spark: SparkSession, tmp_path: Path) -> None:
