@@ -64,7 +64,7 @@ def cluster_evidence(record: Record) -> ClusterEvidence:
         # A record that could not be read may have been the last one.
         log_torn=timeline.torn or (report is not None and bool(report.skipped)),
         # Where a time is not sure, the clocks may differ by the whole span.
-        slack_ns=SLACK_NS + max((last - first for first, last in record.clock_doubt.spans), default=0),
+        slack_ns=SLACK_NS + max((last - first for first, last in record.unsure_spans), default=0),
     )
 
 

@@ -21,22 +21,35 @@ broker may have been cut off, and an operator may have asked for an election, an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
 from analysis.judge.history.evidence import A, Attribution
 from analysis.judge.rules.clause import CheckedClause
 from analysis.judge.rules.findings import unknown_finding
-from analysis.record.clock_steps import CLOCKS_AGREE_NS, ClockDoubt
+from analysis.record.clock_steps import CLOCKS_AGREE_NS, Span
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS, Timeline
-from analysis.record.whole import OF_LOSSES
+from analysis.record.whole import OF_LOSSES, OF_PREDICTIONS
 from ebbtide.record.manifest import Manifest, WatchFacts
 from ebbtide.releases.known_releases import minor_release_of
 
 UNRECORDED = "what happened to disks, processes and the network of this cluster is not recorded"
 
+_MARGIN_NS = 1_000_000_000
+"""The orders that show a step of the clock reach only as far as their own rows; the span may begin a little earlier."""
+
 _MIXED = "brokers of several releases ran in this cluster, and no table says which rules decided"
+
+
+def why_unproven(record: Record) -> str | None:
+    """Return in a few words why what the record shows cannot break a prediction; None: it can."""
+    if record.why_not_whole(OF_PREDICTIONS) is not None:
+        return "the record is not whole"
+    if record.manifest.disturbed:
+        return "something outside of the run interfered"
+    return why_unsure(record.unsure_spans, None)
 
 
 def without_doubtful_causes(blamed: Sequence[A], record: Record) -> list[A]:
@@ -60,7 +73,7 @@ def _why_doubtful(found: Attribution, record: Record) -> str | None:
     if found.cause is None:
         return None
     manifest, election = record.manifest, found.election
-    unsure = record.clock_doubt.why_unsure(None if election is None else election.after.at_ns)
+    unsure = why_unsure(record.unsure_spans, None if election is None else election.after.at_ns)
     if unsure is not None or manifest.watch is None:
         return unsure
     if (clocks := _why_clocks_disagree(manifest.watch)) is not None:
@@ -72,8 +85,8 @@ def _why_doubtful(found: Attribution, record: Record) -> str | None:
 
 def without_doubtful_findings(checked: Sequence[CheckedClause], record: Record) -> list[CheckedClause]:
     """Return the clauses; what the record cannot prove is unknown."""
-    is_watched, clock = record.manifest.watch is not None, record.clock_doubt
-    return [_unknown_unless_sure(_unknown_unless_shown(one) if is_watched else one, clock) for one in checked]
+    is_watched, unsure = record.manifest.watch is not None, record.unsure_spans
+    return [_unknown_unless_sure(_unknown_unless_shown(one) if is_watched else one, unsure) for one in checked]
 
 
 def _unknown_unless_shown(one: CheckedClause) -> CheckedClause:
@@ -84,14 +97,29 @@ def _unknown_unless_shown(one: CheckedClause) -> CheckedClause:
     return msgspec.structs.replace(one, found=found)
 
 
-def _unknown_unless_sure(one: CheckedClause, clock: ClockDoubt) -> CheckedClause:
+def _unknown_unless_sure(one: CheckedClause, unsure: Sequence[Span]) -> CheckedClause:
     if not one.clause.compares_times or one.found.status not in ("holds", "violated"):
         return one
-    why = clock.why_unsure(_newest_ns(one) if one.found.status == "violated" else None)
+    why = why_unsure(unsure, _newest_ns(one) if one.found.status == "violated" else None)
     if why is None:
         return one
     found = msgspec.structs.replace(one.found, status="unknown", evidence=list(unknown_finding(why).evidence))
     return msgspec.structs.replace(one, found=found, cases=1)
+
+
+def why_unsure(unsure: Sequence[Span], latest_ns: int | None) -> str | None:
+    """Return why something cannot be judged by time, of which `latest_ns` is the newest time; None: it can.
+
+    `unsure`: the spans in which the record's clock is not sure. `latest_ns` None: its times are not known.
+    """
+    if not unsure or (latest_ns is not None and latest_ns < unsure[0][0] - _MARGIN_NS):
+        return None
+    from_ns, until_ns = unsure[0]
+    at = datetime.fromtimestamp(from_ns / 1e9, UTC)
+    return (
+        f"the clock was set back at or after {at:%H:%M:%S} UTC by {(until_ns - from_ns) / 1e9:.3g} s or more, "
+        "and nothing says when"
+    )
 
 
 def _newest_ns(one: CheckedClause) -> int | None:

@@ -22,12 +22,11 @@ from analysis.judge.causes.blame import (
     regressions_of,
 )
 from analysis.judge.coverage.registry import coverage
-from analysis.judge.doubts import without_doubtful_causes, without_doubtful_findings
+from analysis.judge.doubts import why_unproven, without_doubtful_causes, without_doubtful_findings
 from analysis.judge.history.evidence import AnyAnomaly, AttributedAnomaly, blamed_of
 from analysis.judge.outcome.deciding import decide
 from analysis.judge.outcome.prediction import (
     ObservedRun,
-    as_unproven,
     compare,
     observed_sentence,
     prediction_reasons,
@@ -44,7 +43,7 @@ from analysis.reconcile.model import LostCommits, LostRange, VanishedRange
 from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
 from analysis.record.small_files import Missing
-from analysis.record.whole import OF_PREDICTIONS, is_evidence_whole, is_raw_whole
+from analysis.record.whole import is_evidence_whole, is_raw_whole
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, check_ended
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS_SPELLED
@@ -149,17 +148,12 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
     read, scenario = record.scenario, record.readable_scenario
     judged, own = judged_record(record, reconciliation), own_rules_in_use()
     checked = without_doubtful_findings(check_all(judged, [*CLAUSES, *(one.clause for one in own)]), record)
-    kinds = counts_by_kind(reconciliation.anomalies)
-    facts = _facts(judged, checked, kinds)
+    facts = _facts(judged, checked)
     unavailable = time_without_service(record)
     properties = {one.found.name: one.found.status for one in checked}
     seen = _observed_run(judged, facts, unavailable, properties)
-    comparison = compare(record.prediction, manifest, seen) if scenario is not None else None
-    unproven = ["the record is not whole"] if record.why_not_whole(OF_PREDICTIONS) is not None else []
-    unproven += ["something outside of the run interfered"] if manifest.disturbed else []
-    unproven += [unsure] if (unsure := record.clock_doubt.why_unsure(None)) is not None else []
-    if comparison is not None and unproven:
-        comparison = as_unproven(comparison, why=unproven[0])
+    unproven = why_unproven(record)
+    comparison = compare(record.prediction, manifest, seen, unproven=unproven) if scenario is not None else None
     sent_nothing = not record.gaps and ended_before_sending(record, reconciliation.counts)
     outcome, why = decide(
         checked=checked,
@@ -204,16 +198,16 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
 def judged_record(record: Record, found: Reconciliation) -> Judged:
     """Return what the clauses look at: each anomaly that may have a cause has one."""
     # A damaged table is an error of the record, and no clause may take it for one of its own.
-    _ = record.timeline, record.clock_doubt
+    _ = record.timeline, record.unsure_spans
     return Judged(record, found, without_doubtful_causes(attributed(record, found), record))
 
 
-def _facts(judged: Judged, checked: Sequence[CheckedClause], kinds: Mapping[str, int]) -> dict[str, int]:
+def _facts(judged: Judged, checked: Sequence[CheckedClause]) -> dict[str, int]:
     """Return the coverage facts.
 
-    Those of the trace and of brokers' answers are left out where these could not be read. `kinds`:
-    how many anomalies of each kind there are.
+    Those of the trace and of brokers' answers are left out where these could not be read.
     """
+    kinds = counts_by_kind(judged.found.anomalies)
     threw = {one.found.name for one in checked if one.threw}
     facts = coverage(judged.record)
     if TRANSITIONS not in threw:

@@ -1,4 +1,4 @@
-"""Finds the steps of a record's clock that nothing explains, and says what can still be judged by time.
+"""Finds the steps of a record's clock that nothing explains.
 
 A recorder that watches its clock writes times that never go back, and undoes what it saw of Kafka's clocks. Only times
 that fit both sides of a step are left in doubt. In every other record, orders that must agree show a step back:
@@ -16,10 +16,8 @@ spans longer, and none of what is concluded from an order is wrong by it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import ClassVar, NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -38,9 +36,6 @@ AGREE_NS = 2_000_000
 
 CLOCKS_AGREE_NS = 100_000_000
 """How far the clocks of several hosts may be apart. An election and an ack further apart have the right order then."""
-
-_MARGIN_NS = 1_000_000_000
-"""The orders show a step only as far as their own rows reach; the span may begin a little earlier."""
 
 
 class _Times(NamedTuple):
@@ -63,30 +58,6 @@ _TABLES = {
     "commits": _Times("asked_ns", "done_ns"),
 }
 _MORE = {"sends": ("topic",), "watermarks": ("topic", "source"), "described": ("topic",), "commits": ()}
-
-
-class ClockDoubt(msgspec.Struct, frozen=True, kw_only=True):
-    """The spans of time in which the record's clock is not sure, oldest first.
-
-    `is_watched`: the recorder compared the wall clock with a clock that nobody sets.
-    """
-
-    spans: tuple[Span, ...] = ()
-    is_watched: bool = True
-
-    def why_unsure(self, latest_ns: int | None) -> str | None:
-        """Return why something cannot be judged by time, of which `latest_ns` is the newest time; None: it can.
-
-        `latest_ns` None: its times are not known.
-        """
-        if not self.spans or (latest_ns is not None and latest_ns < self.spans[0][0] - _MARGIN_NS):
-            return None
-        from_ns, until_ns = self.spans[0]
-        at = datetime.fromtimestamp(from_ns / 1e9, UTC)
-        return (
-            f"the clock was set back at or after {at:%H:%M:%S} UTC by {(until_ns - from_ns) / 1e9:.3g} s or more, "
-            "and nothing says when"
-        )
 
 
 class StepsBack(Scan[list[Span]]):
@@ -125,10 +96,10 @@ class StepsBack(Scan[list[Span]]):
         return self._spans
 
 
-def clock_doubt(
-    seen: Iterable[Span], timeline: Timeline, steps: Iterable[StepEntry], *, apart_ns: int, is_watched: bool
-) -> ClockDoubt:
-    """Return in which spans of time a record's clock is not sure.
+def unsure_spans(
+    seen: Iterable[Span], timeline: Timeline, steps: Iterable[StepEntry], *, apart_ns: int
+) -> tuple[Span, ...]:
+    """Return the spans of time in which a record's clock is not sure, oldest first.
 
     `seen`: the spans that the tables and evidence.json show. `apart_ns`: how far the controllers' clocks may be apart.
     """
@@ -136,7 +107,7 @@ def clock_doubt(
     for step in steps:
         times = [at for at in (step.fired_ns, step.effect_ns, step.healed_ns) if at is not None]
         spans += _backward(np.array(times, dtype=np.int64), AGREE_NS)
-    return ClockDoubt(spans=tuple(_merged(spans)), is_watched=is_watched)
+    return tuple(_merged(spans))
 
 
 def _metadata_times(timeline: Timeline) -> Times:

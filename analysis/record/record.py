@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from analysis.record.clock_steps import AGREE_NS, CLOCKS_AGREE_NS, ClockDoubt, StepsBack, clock_doubt
+from analysis.record.clock_steps import AGREE_NS, CLOCKS_AGREE_NS, Span, StepsBack, unsure_spans
 from analysis.record.elections import ElectionEvent, all_elections
 from analysis.record.files import RecordFiles
 from analysis.record.protocol import RulesInForce
@@ -96,15 +96,14 @@ class Record(RecordFiles):
         return RulesInForce(self.manifest, self.timeline)
 
     @cached_property
-    def clock_doubt(self) -> ClockDoubt:
-        """Which of the record's times are not sure."""
+    def unsure_spans(self) -> tuple[Span, ...]:
+        """The spans of time in which the record's clock is not sure, oldest first."""
         report = self.reports.timeline
-        return clock_doubt(
+        return unsure_spans(
             [*self.seen(StepsBack), *(report.unsure_ns if report is not None else ())],
             self.timeline,
             self.proven_steps or (),
             apart_ns=AGREE_NS if self.manifest.watch is None else CLOCKS_AGREE_NS,
-            is_watched=self.clocks.is_watched,
         )
 
     @property

@@ -41,8 +41,7 @@ from statistics import median
 
 import msgspec
 
-from analysis.judge.history.service_cells import CELL_NS, ServiceCell, ServiceCells
-from analysis.record.record import Record
+from analysis.judge.history.service_cells import CELL_NS, FoldedCells, ServiceCell
 from analysis.record.timeline import Timeline, TopicPartition
 from ebbtide.record.manifest import ACKS
 from ebbtide.record.rows import PartitionState
@@ -107,16 +106,13 @@ def leaderless_spells(timeline: Timeline, topic: str, partition: int) -> list[Sp
     return found
 
 
-def ack_spells(record: Record) -> Mapping[TopicPartition, list[Spell] | str]:
+def ack_spells(folded: FoldedCells) -> Mapping[TopicPartition, list[Spell] | str]:
     """Return the spells without an ack of each partition that acks=all records were sent to.
 
     A text instead says why they are not known. Of all spells of at most `CELL_NS`, there is only
-    the first. Raises `UsageError` when a file is damaged.
+    the first.
     """
-    return {
-        place: _without_acks(cells)
-        for place, cells in record.seen(ServiceCells).partitions(lambda kind: kind == ACKS["all"])
-    }
+    return {place: _without_acks(cells) for place, cells in folded.partitions(lambda kind: kind == ACKS["all"])}
 
 
 def _without_acks(cells: Sequence[ServiceCell]) -> list[Spell] | str:
@@ -142,13 +138,13 @@ def _without_acks(cells: Sequence[ServiceCell]) -> list[Spell] | str:
     return found
 
 
-def unserved_spells(record: Record) -> Mapping[TopicPartition, list[Spell] | str]:
+def unserved_spells(folded: FoldedCells) -> Mapping[TopicPartition, list[Spell] | str]:
     """Return the spells in which no broker served each partition that clients asked for, or why they are not known.
 
-    Spells of at most `LEAST_NS` are left out. Raises `UsageError` when a file is damaged.
+    Spells of at most `LEAST_NS` are left out.
     """
     # No broker answers a send with acks=0.
-    return {place: _unserved(cells) for place, cells in record.seen(ServiceCells).partitions(lambda kind: kind != 0)}
+    return {place: _unserved(cells) for place, cells in folded.partitions(lambda kind: kind != 0)}
 
 
 def _unserved(cells: Sequence[ServiceCell]) -> list[Spell] | str:

@@ -67,8 +67,13 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[str, ...] = ()
 
 
-def compare(prediction: Prediction | None, manifest: Manifest, seen: ObservedRun) -> Comparison:
-    """Compare what was seen with the prediction that fits the run; None: its scenario has none."""
+def compare(
+    prediction: Prediction | None, manifest: Manifest, seen: ObservedRun, *, unproven: str | None = None
+) -> Comparison:
+    """Compare what was seen with the prediction that fits the run; None: its scenario has none.
+
+    `unproven` says in a few words why the run cannot break a prediction: what it breaks is open.
+    """
     if prediction is None:
         features = ", ".join(f"{name}={level}" for name, level in sorted(manifest.features.items())) or "unknown"
         why = f"the scenario predicts nothing for Kafka {manifest.shown_kafka} with the feature levels {features}"
@@ -96,18 +101,12 @@ def compare(prediction: Prediction | None, manifest: Manifest, seen: ObservedRun
         for kind, why in sorted(seen.unknown_kinds.items())
         if is_ruled_out(prediction, kind)
     ]
+    if unproven is not None:
+        open_ += [f"{one}; but {unproven}" for one in (*broken, *unless_faulty)]
+        broken, unless_faulty = [], []
     return Comparison(
         prediction=prediction, broken=tuple(broken), unless_faulty=tuple(unless_faulty), open=tuple(open_)
     )
-
-
-def as_unproven(comparison: Comparison, *, why: str) -> Comparison:
-    """Return the comparison of a run that cannot break a prediction: what it breaks is open.
-
-    `why` says it in a few words.
-    """
-    broken = [f"{one}; but {why}" for one in (*comparison.broken, *comparison.unless_faulty)]
-    return msgspec.structs.replace(comparison, broken=(), unless_faulty=(), open=(*comparison.open, *broken))
 
 
 def _compare_losses(expected: LossExpectation, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from analysis.evidence.remaking import TIMELINE
-from analysis.judge.history.service_cells import CELL_NS
+from analysis.judge.history.service_cells import CELL_NS, FoldedCells, ServiceCells
 from analysis.judge.history.spells import Spell, ack_spells, leaderless_spells, unserved_spells
 from analysis.record.record import Record
 from analysis.record.timeline import TopicPartition
@@ -18,16 +18,23 @@ from ebbtide.scenario.roles import CLIENTS
 _OF_LEADERS = frozenset({*TIMELINE, "manifest", "evidence"})
 _OF_ACKS = frozenset({"sends", "manifest"})
 _OF_SERVICES = frozenset({"sends", "polls", "watermarks", "manifest", "steps"})
+_ASKED = ("polls", "watermarks")
+"""The tables that show, besides sends, what clients asked for."""
 
 
 def time_without_service(record: Record) -> list[Unavailability]:
-    """Return the time without service of every partition of the run's topics."""
+    """Return the time without service of every partition of the run's topics.
+
+    Raises `UsageError` when a file is damaged.
+    """
     manifest, steps = record.manifest, record.split_steps
     no_leaders = record.why_not_whole(_OF_LEADERS)
-    no_acks = record.why_not_whole(_OF_ACKS) or _why_sends_unknown(record, manifest)
-    no_services = record.why_not_whole(_OF_SERVICES) or _why_services_unknown(record, manifest)
-    spells = ack_spells(record) if no_acks is None else {}
-    unserved = unserved_spells(record) if no_services is None else {}
+    no_sends, missing = _why_sends_unknown(record, manifest), next((one for one in _ASKED if not record.has(one)), None)
+    no_acks = record.why_not_whole(_OF_ACKS) or no_sends
+    no_services = record.why_not_whole(_OF_SERVICES) or (f"{missing} is missing" if missing is not None else no_sends)
+    folded = record.seen(ServiceCells) if no_acks is None or no_services is None else FoldedCells({})
+    spells = ack_spells(folded) if no_acks is None else {}
+    unserved = unserved_spells(folded) if no_services is None else {}
     found = []
     for topic, partition in _partitions(record, manifest, [*spells, *unserved]):
         leaderless = no_leaders or leaderless_spells(record.timeline, topic, partition)
@@ -81,13 +88,6 @@ def _why_sends_unknown(record: Record, manifest: Manifest) -> str | None:
     if manifest.torn_journal_bytes:
         return "the clients' journals end in the middle of an entry, so sends may lack rows"
     return None
-
-
-def _why_services_unknown(record: Record, manifest: Manifest) -> str | None:
-    missing = next((name for name in ("polls", "watermarks") if not record.has(name)), None)
-    if missing is not None:
-        return f"{missing} is missing"
-    return _why_sends_unknown(record, manifest)
 
 
 def _with_clients_on(spells: list[Spell] | str, steps: Sequence[StepEntry] | None) -> list[Spell] | str:

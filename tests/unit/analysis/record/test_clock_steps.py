@@ -12,9 +12,8 @@ from judge_records import Story, ns
 from records import as_record
 
 from analysis.evidence.report import TimelineReport, save
-from analysis.record.clock_steps import ClockDoubt
-from ebbtide.record.clock import ClockReading
-from ebbtide.record.files import CLOCK_FILE
+from analysis.judge.doubts import why_unsure
+from analysis.record.clock_steps import Span
 from ebbtide.record.folder import RecordFolder
 
 BACK_S = 3.0
@@ -81,9 +80,9 @@ def _steps(story: Story, back_s: float) -> None:
     story.steps[-1] = msgspec.structs.replace(story.steps[-1], effect_ns=ns(20.1 - back_s))
 
 
-def _doubt(story: Story) -> ClockDoubt:
+def _unsure(story: Story) -> tuple[Span, ...]:
     story.write()
-    return as_record(story.record).clock_doubt
+    return as_record(story.record).unsure_spans
 
 
 @pytest.mark.parametrize("shows", [_sends, _ack, _answers, _descriptions, _commits, _log, _steps])
@@ -94,7 +93,7 @@ def test_orders_that_must_agree_show_a_step_back(tmp_path: Path, shows: Callable
         story = Story(record)
         story.state(1)
         shows(story, back_s)
-        spans = _doubt(story).spans
+        spans = _unsure(story)
         assert len(spans) == found, name
         assert all(ns(20 - BACK_S) <= since < until <= ns(20.1) for since, until in spans)
 
@@ -102,11 +101,11 @@ def test_orders_that_must_agree_show_a_step_back(tmp_path: Path, shows: Callable
 def test_only_what_was_over_a_second_before_the_first_span_is_sure(tmp_path: Path) -> None:
     story = Story(tmp_path)
     _log(story, BACK_S)
-    doubt = _doubt(story)
-    assert doubt.why_unsure(ns(15)) is None
-    assert doubt.why_unsure(ns(18)) is not None
-    assert doubt.why_unsure(ns(40)) is not None
-    assert "set back at or after" in (doubt.why_unsure(None) or "")
+    unsure = _unsure(story)
+    assert why_unsure(unsure, ns(15)) is None
+    assert why_unsure(unsure, ns(18)) is not None
+    assert why_unsure(unsure, ns(40)) is not None
+    assert "set back at or after" in (why_unsure(unsure, None) or "")
 
 
 def test_times_that_a_watched_clock_leaves_in_doubt_are_not_sure(tmp_path: Path) -> None:
@@ -114,13 +113,4 @@ def test_times_that_a_watched_clock_leaves_in_doubt_are_not_sure(tmp_path: Path)
     story.state(1)
     nothing = TimelineReport(controller=None, how="", end_offset=0, logs=(), missing=())
     save(RecordFolder(tmp_path), "timeline", msgspec.structs.replace(nothing, unsure_ns=((ns(20), ns(23)),)))
-    assert _doubt(story).spans == ((ns(20), ns(23)),)
-
-
-def test_a_record_says_whether_its_clock_was_watched(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    story.state(1)
-    assert not _doubt(story).is_watched
-    reading = ClockReading(at_ns=ns(0), wall_ns=ns(0))
-    (tmp_path / CLOCK_FILE).write_bytes(msgspec.json.encode(reading) + b"\n")
-    assert _doubt(story).is_watched
+    assert _unsure(story) == ((ns(20), ns(23)),)

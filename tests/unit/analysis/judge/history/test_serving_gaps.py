@@ -11,6 +11,7 @@ import pytest
 from judge_records import ns
 from records import as_record
 
+from analysis.judge.history.service_cells import ServiceCells
 from analysis.judge.history.spells import unserved_spells
 from ebbtide.record.tables import TABLES
 
@@ -58,7 +59,7 @@ def spells(
             if name == table
         ]
         pq.write_table(pa.Table.from_pylist(whole, schema=TABLES[table]), record / f"{table}.parquet")
-    found = unserved_spells(as_record(record))["t", 0]
+    found = unserved_spells(as_record(record).seen(ServiceCells))["t", 0]
     assert not isinstance(found, str), found
     return [(round((one.from_ns - ns(0)) / 1e9, 2), round((one.to_ns - ns(0)) / 1e9, 2), one.is_open) for one in found]
 
@@ -115,4 +116,4 @@ def test_a_partition_that_no_sampler_was_answered_for_is_not_known(tmp_path: Pat
     name, row = sent(2, 9)
     whole = dict.fromkeys(TABLES[name].names) | {"topic": "t", "partition": 0} | row
     pq.write_table(pa.Table.from_pylist([whole], schema=TABLES[name]), tmp_path / f"{name}.parquet")
-    assert unserved_spells(as_record(tmp_path)) == {("t", 0): "nobody asked for its HW all the time"}
+    assert unserved_spells(as_record(tmp_path).seen(ServiceCells)) == {("t", 0): "nobody asked for its HW all the time"}
