@@ -1,14 +1,14 @@
-"""Compares Ebbtide, DuckDB and pandas on the same records.
+"""Measures the reconciliation of large records, beside a mere read of them.
 
-Run `python -m bench.reconcile [EVENTS ...]`. Each engine runs in a process of its own. The engines take turns, so that
-a slow host slows all of them.
+Run `python -m bench.reconcile [EVENTS ...]`. Both run in processes of their own and take turns, so that a slow host
+slows both.
 
 - Ebbtide's wall clock and CPU time start after its session. CPU time says more on a host that does other work.
-- Memory is the peak of the resident sets of all processes of an engine together.
-- The last engine only reads the columns that the checks need, once, with pyarrow. No engine can be faster.
+- Memory is the peak of the resident sets of all its processes together.
+- *read once* only reads the columns that the checks need, once, with pyarrow. Nothing can be faster.
 
-Each engine must find all planted items and no others, and none may fail. Otherwise the exit code is 1, and stderr says
-why. DuckDB and pandas may run out of memory; their rows then say so. The growth of time with events comes last.
+Ebbtide must find all planted items and no others, and may not fail. Otherwise the exit code is 1, and stderr says why.
+The growth of time with events comes last.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from typing import NoReturn
 
 import msgspec
 
+from bench import made_record
 from bench.measured_on import measured_on
 from bench.reconcile_engines import ENGINES, EngineRun, measure, run_engine
 from bench.reconcile_table import GROWTH_HEAD, HEAD, Size, growths
 from ebbtide.signals import defer_signals, unwind_on_signals
 
 SIZES = (200_000, 2_000_000, 20_000_000)
-PANDAS_EVENTS_MAX = 20_000_000
-DUCKDB_MEMORY = "4GiB"
 _MADE = "made.json"
 """In a record that was made here: how many rows it has, and by which maker."""
 
@@ -72,21 +71,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         type=Path,
         help="where records are made, kept, and taken from again as record-EVENTS (default: a temporary folder)",
     )
-    parser.add_argument("--memory", default=DUCKDB_MEMORY, help=f"DuckDB's limit (default {DUCKDB_MEMORY})")
     parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     with unwind_on_signals():
         if args.engine:
-            print(msgspec.json.encode(run_engine(args.engine, args.record, args.scratch, args.memory)).decode())
+            print(msgspec.json.encode(run_engine(args.engine, args.record)).decode())
             return 0
         try:
             return _compare(args)
         except FileExistsError as error:
             parser.error(str(error))
-        except ModuleNotFoundError as error:
-            parser.error(f"{error.name} is not installed; type: {sys.executable} -m pip install -e '.[bench]'")
 
 
 def events(text: str) -> int:
@@ -118,7 +113,7 @@ def _compare(args: argparse.Namespace) -> int:
         with _temporary(args.folder) as scratch:
             record, rows = kept_record(args.folder or scratch, asked, scratch, made_by)
             size = _measure_size(args, record, scratch, asked, rows)
-        print("\n".join(size.table({"duckdb": args.memory})), flush=True)
+        print("\n".join(size.table()), flush=True)
         sizes.append(size)
         mistakes = size.mistakes(made_by.planted)
         for mistake in mistakes:
@@ -133,15 +128,13 @@ def _measure_size(args: argparse.Namespace, record: Path, scratch: Path, asked: 
     runs: dict[str, list[EngineRun]] = {engine: [] for engine in args.engines}
     for _ in range(args.repeat):
         for engine in args.engines:
-            if engine != "pandas" or asked <= PANDAS_EVENTS_MAX:
-                runs[engine].append(measure(engine_command(engine, record, scratch, args.memory), scratch))
+            runs[engine].append(measure(engine_command(engine, record), scratch))
     return Size(asked=asked, rows=rows, runs=runs)
 
 
-def engine_command(engine: str, record: Path, scratch: Path, memory: str) -> list[str]:
+def engine_command(engine: str, record: Path) -> list[str]:
     """What runs an engine once: this module, as a process of its own."""
-    paths = ["--record", str(record), "--scratch", str(scratch)]
-    return [sys.executable, "-m", "bench.reconcile", "--engine", engine, "--memory", memory, *paths]
+    return [sys.executable, "-m", "bench.reconcile", "--engine", engine, "--record", str(record)]
 
 
 def kept_record(folder: Path, asked: int, scratch: Path, maker: Maker) -> tuple[Path, int]:
@@ -168,9 +161,6 @@ def kept_record(folder: Path, asked: int, scratch: Path, maker: Maker) -> tuple[
 
 def maker() -> Maker:
     """Return the function that makes records, with its digest and what it plants."""
-    # Not above: where there is no numpy the command says how to install it.
-    from bench import made_record
-
     text = Path(made_record.__file__).read_bytes()
     return Maker(make=made_record.make_record, digest=hashlib.sha256(text).hexdigest(), planted=made_record.ITEMS)
 

@@ -1,4 +1,4 @@
-"""The engines that bench.reconcile compares, and how their processes run.
+"""What bench.reconcile measures, and how its processes run.
 
 Each process is watched and ended here.
 """
@@ -21,7 +21,7 @@ from analysis.record.record import Record
 from ebbtide.record.folder import RecordFolder
 from ebbtide.signals import defer_signals
 
-ENGINES = ("ebbtide", "duckdb", "pandas", "read once")
+ENGINES = ("ebbtide", "read once")
 THREADS = 2
 _SAMPLE_S = 0.05
 _END_S = 20.0
@@ -52,8 +52,8 @@ class EngineRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of one engine, with what it found and how long it took.
 
     `found` counts items by kind; `unknown` says which kinds it cannot find, and why. `cpu_s` is user and system time
-    of all its processes. `failure` says in one line why there is no result, and `out_of_memory` whether memory was
-    too small. `time_s` is then the time until the failure.
+    of all its processes. `failure` says in one line why there is no result. `time_s` is then the time until the
+    failure.
     """
 
     time_s: float
@@ -63,58 +63,38 @@ class EngineRun(msgspec.Struct, frozen=True, kw_only=True):
     unknown: dict[str, str] = {}
     peak_bytes: int = 0
     failure: str | None = None
-    out_of_memory: bool = False
 
 
-def run_engine(engine: str, record: Path, scratch: Path, memory: str) -> EngineRun:
-    """Run an engine in this child process; a failure is a result.
-
-    `memory` is the limit of DuckDB.
-    """
+def run_engine(engine: str, record: Path) -> EngineRun:
+    """Run an engine in this child process; a failure is a result."""
     began = time.monotonic()
     try:
-        return _run(engine, record, scratch, memory)
+        return _reconcile(record) if engine == "ebbtide" else _read_once(record)
     except Exception as error:
         return failed_run(error, time.monotonic() - began)
 
 
 def failed_run(error: Exception, time_s: float) -> EngineRun:
     """The result of an engine that threw."""
-    said = str(error).strip()
-    names = {one.__name__ for one in type(error).__mro__}
-    # DuckDB's own class is known by its name: it is imported only where it runs. A JVM's error is in the message.
-    out_of_memory = bool(names & {"MemoryError", "OutOfMemoryException"}) or "java.lang.OutOfMemoryError" in said
-    first = said.partition("\n")[0] or type(error).__name__
-    return EngineRun(time_s=time_s, failure=first[:_SAID_MAX], out_of_memory=out_of_memory)
+    first = str(error).strip().partition("\n")[0] or type(error).__name__
+    return EngineRun(time_s=time_s, failure=first[:_SAID_MAX])
 
 
-def _run(engine: str, record: Path, scratch: Path, memory: str) -> EngineRun:
-    if engine == "ebbtide":
-        from analysis.items import reconcile
-        from analysis.spark.session import session
-        from ebbtide.record.manifest import read_manifest
+def _reconcile(record: Path) -> EngineRun:
+    from analysis.items import reconcile
+    from analysis.spark.session import session
+    from ebbtide.record.manifest import read_manifest
 
-        began = time.monotonic()
-        with session() as spark:
-            start_s = time.monotonic() - began
-            clock = Clock()
-            found: dict[str, int] = {}
-            reconciled = reconcile(spark, Record(RecordFolder(record), read_manifest(RecordFolder(record))))
-            for one in reconciled.anomalies:
-                found[one.kind] = found.get(one.kind, 0) + one.count
-            measured = clock.end_run(found, start_s)
-            return msgspec.structs.replace(measured, unknown=dict(reconciled.unknown))
-    if engine == "duckdb":
-        from bench.reconcile_duckdb import count_anomalies as with_duckdb
-
+    began = time.monotonic()
+    with session() as spark:
+        start_s = time.monotonic() - began
         clock = Clock()
-        return clock.end_run(with_duckdb(record, threads=THREADS, memory=memory, scratch=scratch))
-    if engine == "pandas":
-        from bench.reconcile_pandas import count_anomalies as with_pandas
-
-        clock = Clock()
-        return clock.end_run(with_pandas(record))
-    return _read_once(record)
+        found: dict[str, int] = {}
+        reconciled = reconcile(spark, Record(RecordFolder(record), read_manifest(RecordFolder(record))))
+        for one in reconciled.anomalies:
+            found[one.kind] = found.get(one.kind, 0) + one.count
+        measured = clock.end_run(found, start_s)
+        return msgspec.structs.replace(measured, unknown=dict(reconciled.unknown))
 
 
 def _read_once(record: Path) -> EngineRun:
@@ -167,7 +147,6 @@ def measure(command: Sequence[str], scratch: Path) -> EngineRun:
             time_s=time.monotonic() - began,
             peak_bytes=peak[0],
             failure=_last_words(process.returncode, complained),
-            out_of_memory=process.returncode == -signal.SIGKILL,
         )
     return msgspec.structs.replace(msgspec.json.decode(said, type=EngineRun), peak_bytes=peak[0])
 

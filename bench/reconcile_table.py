@@ -18,8 +18,8 @@ LINEAR_MAX = 1.10
 """Time may grow by so much more than events and still count as linear: runs differ by as much."""
 
 HEAD = """\
-| events | engine | time s (min to max) | events/s | peak GiB | times DuckDB | CPU s | CPU, times DuckDB |
-|---|---|---|---|---|---|---|---|"""
+| events | engine | time s (min to max) | events/s | peak GiB | CPU s |
+|---|---|---|---|---|---|"""
 GROWTH_HEAD = f"""
 How time (median) grows with events, fixed costs included: they make growth from small sizes look better than it is.
 At most linear is a ratio of at most {LINEAR_MAX:.2f}.
@@ -61,12 +61,9 @@ class Size:
     rows: int
     runs: Mapping[str, Sequence[EngineRun]]
 
-    def table(self, limits: Mapping[str, str]) -> list[str]:
-        """Return a row for each engine.
-
-        `limits` are the memory limits of the engines that have one.
-        """
-        return [self._row(engine, limits.get(engine)) for engine in self.runs]
+    def table(self) -> list[str]:
+        """Return a row for each engine."""
+        return [self._row(engine) for engine in self.runs]
 
     def mistakes(self, planted: Mapping[str, int]) -> list[str]:
         """Return a sentence for each kind in which an engine found the wrong items.
@@ -84,30 +81,19 @@ class Size:
         return list(dict.fromkeys(found))
 
     def failed_engines(self) -> list[str]:
-        """Return the engines that failed, apart from those that ran out of memory.
+        """Return the engines that failed."""
+        return [engine for engine, runs in self.runs.items() if any(one.failure is not None for one in runs)]
 
-        Lack of memory is a result, except for Ebbtide.
-        """
-        return [
-            engine
-            for engine, runs in self.runs.items()
-            if any(one.failure is not None and (engine == "ebbtide" or not one.out_of_memory) for one in runs)
-        ]
-
-    def _row(self, engine: str, limit: str | None) -> str:
+    def _row(self, engine: str) -> str:
         runs = self.runs[engine]
         failure = next((one for one in runs if one.failure is not None), None)
         peak = f"{max(one.peak_bytes for one in runs) / 2**30:.2f}" if runs else ""
         if failure is not None or not runs:
-            why = "not run at this size" if failure is None else _failure(failure, limit)
-            return f"| {self.rows:,} | {engine} | {why} | | {peak} | | | |"
+            why = "not run at this size" if failure is None else _failure(failure)
+            return f"| {self.rows:,} | {engine} | {why} | | {peak} | |"
         times, cpu = [one.time_s for one in runs], [one.cpu_s for one in runs]
-        theirs = self.runs.get("duckdb", ())
-        return (
-            f"| {self.rows:,} | {engine} | {spread(times)} | {self.rows / median(times):,.0f} | {peak} "
-            f"| {_ratios(times, [None if one.failure else one.time_s for one in theirs])} | {spread(cpu)} "
-            f"| {_ratios(cpu, [None if one.failure else one.cpu_s for one in theirs])} |"
-        )
+        speed = f"{self.rows / median(times):,.0f}"
+        return f"| {self.rows:,} | {engine} | {spread(times)} | {speed} | {peak} | {spread(cpu)} |"
 
 
 def growths(sizes: Sequence[Size]) -> list[Growth]:
@@ -155,14 +141,6 @@ def _mistakes(found: Mapping[str, int], unknown: Mapping[str, str], planted: Map
             yield f"finds {found.get(kind, 0)} items of {has}"
 
 
-def _failure(failure: EngineRun, limit: str | None) -> str:
+def _failure(failure: EngineRun) -> str:
     said = (failure.failure or "").replace("|", "/")
-    if not failure.out_of_memory:
-        return f"failed after {failure.time_s:.1f} s: {said}"
-    return f"out of memory{f' (limit {limit})' if limit else ''} after {failure.time_s:.1f} s: {said}"
-
-
-def _ratios(mine: Sequence[float], theirs: Sequence[float | None]) -> str:
-    """Return the ratios of runs of the same round, if both exist."""
-    ratios = [one / its for one, its in zip(mine, theirs, strict=False) if its]
-    return spread(ratios) if ratios else ""
+    return f"failed after {failure.time_s:.1f} s: {said}"
