@@ -5,6 +5,7 @@ The counts are held at what they are, so that they can only fall.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -138,10 +139,59 @@ def test_an_open_of_a_file_is_counted(tmp_path: Path, *, is_native: bool) -> Non
     assert opened == {"file": 2}
 
 
+BELOW = ("record", "rows", "reconcile", "items", "causes", "judge", "sentences", "explain", "report")
+"""The folders of analysis/ that take a record, and no path to one."""
+
+TAKE_A_PATH = {
+    "explain/page.py:write_page": "the page that it writes",
+    "items/store.py:_replace": "a folder beside the one that it replaces",
+    "judge/history/log_lines.py:lines_of": "a log, which the folder named",
+    "judge/rules/own.py:own_rules": "the files of rules that a user named",
+    "judge/rules/own.py:read_own_rule": "the file of a user's rule",
+    "judge/rules/own.py:_run": "the file of a user's rule",
+    "judge/rules/own.py:_wrong": "the file of a user's rule",
+    "record/files.py:is_same": "two files of a table, which the folder named",
+    "record/small_files.py:_in_words": "the place of an error",
+}
+"""The functions in these folders that take a path all the same, and what it is."""
+
+
+def _sources_below() -> list[Path]:
+    return [path for name in BELOW for path in sorted((ROOT / "analysis" / name).rglob("*.py"))]
+
+
+def _functions_with_a_path(text: str) -> list[str]:
+    """Return the functions that have a parameter for a path, or for several."""
+    return [
+        one.name
+        for one in ast.walk(ast.parse(text))
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        for each in (*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs)
+        if each.annotation is not None and re.search(r"(?<!\[\], )\bPath\b", ast.unparse(each.annotation))
+    ]
+
+
+def test_below_the_reader_nothing_takes_the_path_of_a_record() -> None:
+    found = {
+        f"{path.relative_to(ROOT / 'analysis')}:{name}"
+        for path in _sources_below()
+        for name in _functions_with_a_path(path.read_text())
+    }
+    assert found == TAKE_A_PATH.keys()
+
+
+@pytest.mark.parametrize("parameter", ["record: Path", "*, of: Path | None", "records: Sequence[Path]"])
+def test_a_parameter_for_a_path_is_seen(parameter: str) -> None:
+    assert _functions_with_a_path(f"def check({parameter}): ...") == ["check"]
+    assert _functions_with_a_path("def check(scratch: Callable[[], Path]): ...") == []
+
+
 def test_the_judge_opens_no_file_of_a_record_past_its_folder() -> None:
     """`RecordFolder` opens regular files alone; a bare path could be a link, a pipe or a folder."""
-    judge = [path for name in ("record", "judge", "reconcile") for path in (ROOT / "analysis" / name).rglob("*.py")]
-    assert {str(path.relative_to(ROOT)): lines for path in judge if (lines := _bypasses(path.read_text()))} == {}
+    # A page is put together from files of the package.
+    sources = [path for path in _sources_below() if path.name != "html.py"]
+    found = {str(path.relative_to(ROOT)): _bypasses(path.read_text()) for path in sources}
+    assert {name: lines for name, lines in found.items() if lines} == {}
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,26 @@ def rules_imported_in(source: str, *, by_clause: bool = False) -> set[str]:
     names = {one.name.replace("-", "_") for one in (CLAUSES if by_clause else (*CLAUSES, *ANOMALIES))}
     imported = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(rules.__name__):
+        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith(rules.__name__)):
             imported |= names & {*(node.module or "").split("."), *(alias.name for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            named = [alias.name for alias in node.names if alias.name.startswith(rules.__name__)]
+            imported |= names & {name.rpartition(".")[2] for name in named}
     return imported
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"from {rules.__name__}.losses.lost import RULE",
+        f"from {rules.__name__}.losses import lost",
+        f"import {rules.__name__}.losses.lost as lost",
+        "from .lost import RULE",
+        "def check():\n    from . import lost",
+    ],
+)
+def test_an_import_of_a_rule_is_seen_in_every_form(line: str) -> None:
+    assert rules_imported_in(line) == {"lost"}
 
 
 def test_no_module_but_the_registry_imports_a_rule() -> None:
