@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import causes_rows as row
 import pytest
-from causes_by_hand import OTHER, ask, disk, down, ns, partition, rows, rules, state
+from causes_by_hand import OFFSET, OTHER, ask, disk, down, ns, partition, rows, rules, state
 
 from analysis.causes.answer import HIDDEN, CauseAnswer, LossHistory
 from analysis.causes.evidence import SLACK_NS
@@ -57,6 +57,7 @@ def test_a_loss_is_allowed_if_each_history_is(permitted: tuple[Permits, ...], *,
         (row.led_by_name(rules=NOT_ALLOWED), "unexplained", 4),
         # Nor does the disk that it had lost before that one.
         (row.led_by_name(rules=NOT_ALLOWED, disks=(disk(2, 7, 6),)), "unexplained", 4),
+        (row.led_by_name(rules=NOT_ALLOWED, disks=(disk(2, 7, 6), disk(3, 9, 6))), "unexplained", 4),
         # The table allows the second, and no history blames the first.
         (row.led_by_name(disks=(disk(2, 7, 6),)), "last-replica-standing", 4),
         # It may have led by the first, without the record.
@@ -149,6 +150,12 @@ def test_where_every_leader_had_the_record_something_is_missing(
     answer = ask(found, acks_all=acks_all)
     assert (answer.cause, answer.guilty, answer.may_be_kept, answer.histories) == (cause, None, True, ())
     assert sentence(found, answer) == answer.why == why
+
+
+def test_what_a_measurement_shows_is_forbidden_even_if_no_steps_are_known() -> None:
+    # Broker 2 was in the ISR and never restarted, and its first record stands at the offset.
+    found = partition(row.ALL, state(1, 5, 2, 1, (2, 3)), steps_known=False, final=rows((OTHER, OFFSET, 1)))
+    assert (ask(found).cause, ask(found).guilty) == ("unexplained", 1)
 
 
 def test_without_a_leader_that_may_have_appended_it_there_is_no_cause() -> None:
