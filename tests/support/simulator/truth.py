@@ -6,6 +6,7 @@ last that led with it; each replica's own fate for this record decides.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
@@ -71,6 +72,7 @@ class Truth:
         self._ends: list[tuple[int, int]] = []
         self._reigns: dict[int, list[tuple[int, int]]] = {}
         self._lost_as_it_joined: set[tuple[int, int]] = set()
+        self._stale_joins: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
     def ended(self, broker: int, at: int) -> None:
         """Note that a broker's process ended."""
@@ -153,6 +155,8 @@ class Truth:
         replica = sim.brokers[joiner].replicas.get(leader.number)
         if replica is None:
             return
+        if allowed:
+            self._stale_joins[leader.number].append((joiner, sim.now))
         for entry in leader.log[len(replica.log) :]:
             if replica.fates.get(entry.number) == "D":
                 replica.fates[entry.number] = fate
@@ -247,13 +251,18 @@ class Truth:
                     one.node: one.at
                     for one in sim.faults.disk_losses
                     # Without the times of each node, the record has only those of the step.
-                    if entry.wrote_at <= one.at and (one.fired if "node-times" in self._lacks else one.at) <= until
+                    if entry.wrote_at <= one.at + sim.setup.measured
+                    and (one.fired if "node-times" in self._lacks else one.at) <= until
                     if not self._is_measured or one.ends.get(number, 0) > entry.offset
                 }
                 fates = dict(lead.fates.get(entry.number, found.fates))
                 # Of a loss soon after the election, nobody may know that it was no earlier.
                 unsure = {node for node, at in lost.items() if at > lead.election.at} - {lead.election.after.leader}
                 fates |= {node: "D" for node in lost if node in fates and (fates[node] != "H" or node in unsure)}
+                answers |= set(self._by_table(entry, Candidate(lead.election, fates)))
+                # It then joined without the record, by a request from before.
+                joined = {node for node, at in self._stale_joins[number] if lost.get(node, until) <= at <= until}
+                fates |= {node: "S" for node in joined if fates.get(node) == "D"}
                 answers |= set(self._by_table(entry, Candidate(lead.election, fates)))
         return answers
 
