@@ -10,19 +10,17 @@ from analysis.advise.danger import DangerNow
 from analysis.advise.events import Likelihood, When
 from analysis.advise.groups import GroupSettings
 from analysis.advise.headline import headline
-from analysis.advise.lines import AdviceLine
-from analysis.advise.release import ReleaseFacts
 from analysis.advise.remedies import Remedy
 
 
-class AdviceRelease(msgspec.Struct, frozen=True, kw_only=True):
+class AdviceRelease(msgspec.Struct, frozen=True, kw_only=True, rename={"is_elr_on": "elr"}):
     """The release that the model takes; `shown` says what of it is known, `elr` whether the ELR is on."""
 
     kafka: str
     shown: str
     variant: str
     features: dict[str, int]
-    elr: bool
+    is_elr_on: bool
 
 
 class AdviceDefect(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,30 +112,17 @@ def advice_output(advice: Advice) -> AdviceOutput:
         cluster_id=snapshot.cluster_id,
         taken_at=snapshot.taken_at,
         brokers=len(snapshot.brokers),
-        release=_release(advice.release),
+        release=msgspec.convert(advice.release, AdviceRelease, from_attributes=True),
         assumed=advice.assumed,
-        release_after=None if advice.after is None else _release(advice.after),
+        release_after=msgspec.convert(advice.after, AdviceRelease | None, from_attributes=True),
         danger_now=advice.dangers,
-        known_bugs=tuple(
-            AdviceDefect(name=one.name, what=one.what, change=one.change, price=one.price, page=one.page)
-            for one in advice.defects
-        ),
+        known_bugs=msgspec.convert(advice.defects, tuple[AdviceDefect, ...], from_attributes=True),
         groups=tuple(_group(one) for one in advice.groups),
         notes=advice.notes,
         prices=advice.prices,
         headline=headline(advice).text,
         brokers_not_asked=tuple(one.id for one in unasked_brokers(snapshot)),
         assumed_unchanged=advice.unchanged,
-    )
-
-
-def _release(release: ReleaseFacts) -> AdviceRelease:
-    return AdviceRelease(
-        kafka=release.kafka,
-        shown=release.shown,
-        variant=release.variant,
-        features=release.features,
-        elr=release.is_elr_on,
     )
 
 
@@ -162,13 +147,9 @@ def _event(line: AdvisedLine) -> AdviceEvent:
         what=line.what,
         when=event.when,
         likelihood=event.likelihood,
-        acks=_answers(line.today),
-        acks_after=None if line.after is None else _answers(line.after),
+        acks=msgspec.convert(line.today, AnswersByAcks, from_attributes=True),
+        acks_after=msgspec.convert(line.after, AnswersByAcks | None, from_attributes=True),
         measured=line.measured,
         findings=event.findings,
         only_for_after=line.only_for_after,
     )
-
-
-def _answers(line: AdviceLine) -> AnswersByAcks:
-    return AnswersByAcks(acks_0=line.acks_0, acks_1=line.acks_1, acks_all=line.acks_all)

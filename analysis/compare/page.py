@@ -38,12 +38,13 @@ from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdic
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the page: its verdict in a sentence, and its picture if there is one.
+    """One run of the page: its `record`, its verdict in a sentence, and its picture if there is one.
 
     `report` is the address of its report from the page; empty: it has none. `failure` says why the run did not
     complete. If it then sent no record, nothing `is_compared`.
     """
 
+    record: str
     target: str
     run_id: str
     report: str
@@ -162,6 +163,7 @@ def _run(
 ) -> ComparedRun:
     report = record / REPORT
     return ComparedRun(
+        record=str(record),
         target=release_text(run.target),
         run_id=run.manifest.run_id,
         report=quote(os.path.relpath(report, folder)) if report.is_file() else "",

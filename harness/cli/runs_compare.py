@@ -5,7 +5,6 @@ What `ebbtide runs compare` prints with --json.
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from analysis.compare.differences import ComparedRow
-from analysis.compare.page import RunComparison
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.named_files import check_named_file
 from ebbtide.record.folder import RecordFolder
@@ -82,7 +80,7 @@ def run(args: Args) -> ExitCode:
     shown = shown_page(path)
     compared = write_comparison(records, path)
     if args.json:
-        print_json(compare_output(compared, records, path))
+        print_json(compare_output(compared, path))
     else:
         _print_page(compared, shown)
     can_compare = sum(one.is_compared for one in compared.runs) > 1
@@ -90,10 +88,7 @@ def run(args: Args) -> ExitCode:
 
 
 def _too_few_runs_error(alone: Path) -> UsageError:
-    """Return the error of one run, or of a folder of runs; it names two runs of one scenario if there are two.
-
-    Raises `UsageError` for a path that is neither.
-    """
+    """Return the error of one run, or of a folder of runs. Raises `UsageError` for a path that is neither."""
     from ebbtide.record.manifest import is_record, read_manifest, records_of
 
     is_run = is_record(alone)
@@ -102,39 +97,13 @@ def _too_few_runs_error(alone: Path) -> UsageError:
     if not is_run and not beside:
         read_manifest(RecordFolder(alone))  # raises for what is no record
     listed = f"ebbtide runs --runs {shlex.quote(str(beside[0].parent if beside else folder))}"
-    pair = _newest_pair(beside, alone if is_run else None)
     return UsageError(
         "a comparison needs two runs or more",
         where="RUN",
         got=f"only {alone}" if is_run else f"{alone}, a folder of {plural(len(beside), 'record')}",
         allowed="2 or more runs, preferably of one scenario",
-        next=f"{listed}    (lists the runs; then type `ebbtide runs compare RUN OTHER_RUN`)"
-        if pair is None
-        else f"ebbtide runs compare {shlex.join(map(str, pair))}    ({listed} lists the runs)",
+        next=f"{listed}    (lists the runs; then type `ebbtide runs compare RUN OTHER_RUN`)",
     )
-
-
-def _newest_pair(records: Sequence[Path], run: Path | None) -> tuple[Path, Path] | None:
-    """Return the newest two runs of one scenario, the older one first; with `run`, that run and another one."""
-    newest = {} if run is None else {_scenario_of(RecordFolder(run)): run}
-    for record in reversed(records):
-        if run is not None and record.resolve() == run.resolve():
-            continue
-        scenario = _scenario_of(RecordFolder(record))
-        if scenario is not None and scenario in newest:
-            return (record, newest[scenario]) if run is None else (run, record)
-        if run is None:
-            newest[scenario] = record
-    return None
-
-
-def _scenario_of(record: RecordFolder) -> str | None:
-    """Return the scenario of a run that has ended; None for a record that cannot be compared."""
-    from ebbtide.record.manifest import read_run
-
-    with contextlib.suppress(EbbtideError):
-        return read_run(record).scenario
-    return None
 
 
 def default_page(records: Sequence[Path]) -> Path:
@@ -203,24 +172,12 @@ class CompareOutput(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[ComparedRow, ...]
 
 
-def compare_output(compared: RunComparison, records: Sequence[Path], page: Path) -> CompareOutput:
+def compare_output(compared: RunComparison, page: Path) -> CompareOutput:
     """Return a comparison without its pictures."""
-    runs = (
-        ComparedVerdict(
-            record=str(record),
-            run_id=run.run_id,
-            target=run.target,
-            outcome=run.outcome,
-            headline=run.headline,
-            loses=run.loses,
-            failure=run.failure,
-            is_compared=run.is_compared,
-        )
-        for record, run in zip(records, compared.runs, strict=True)
-    )
+    runs = msgspec.convert(compared.runs, tuple[ComparedVerdict, ...], from_attributes=True)
     return CompareOutput(
         page=str(page),
-        runs=tuple(runs),
+        runs=runs,
         partition=compared.partition,
         sentences=compared.sentences,
         elections=compared.elections,

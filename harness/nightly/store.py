@@ -5,7 +5,7 @@ DIR/history.jsonl                 one `FinishedJob` a line, in the order in whic
 DIR/nights/NIGHT/plan.json        `NightPlan`: what a night does, and when it ended
 DIR/nights/NIGHT/followups.json   `Followup` of each contradiction that the night followed up
 DIR/nights/NIGHT/...              its summary.md, junit.xml and runs.log
-DIR/random/TARGET/corpus.jsonl    random schedules and what their runs reached; `chance/` in stores of before
+DIR/random/TARGET/corpus.jsonl    random schedules and what their runs reached
 DIR/lock                          locked by the night that is under way; names its process
 """
 
@@ -187,9 +187,8 @@ class Store:
         return self.folder / "nights" / night
 
     def corpora_folder(self) -> Path:
-        """Return the folder of the corpora: `random`, or `chance` in an older store."""
-        before = self.folder / "chance"
-        return before if before.is_dir() else self.folder / "random"
+        """Return the folder of the corpora."""
+        return self.folder / "random"
 
     def save_plan(self, plan: NightPlan) -> None:
         """Write a night's plan.json."""

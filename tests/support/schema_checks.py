@@ -8,7 +8,7 @@ from typing import Any
 
 from checkout import ROOT
 
-from harness.cli.json_outputs import JsonOutput
+from tools.pages.schemas import JsonOutput
 
 
 def breaks_of(schema: dict[str, Any], value: Any, defs: dict[str, Any], place: str = "$") -> Iterator[str]:

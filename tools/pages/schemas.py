@@ -8,16 +8,78 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from harness.cli.json_outputs import JsonOutput, json_outputs
+from ebbtide.record.verdict import Verdict
+from harness.cli.json_outputs import RandomOutput, ReplayOutput, ShrinkOutput
 from tools.pages.tables import with_table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 _COLUMNS = ("verbs", "prints", "schema")
+Shape = Literal["one object", "one object a line", "one array"]
+
+
+class JsonOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The output of some verbs with --json; `type` is that of one object, or of the array's elements."""
+
+    name: str
+    verbs: tuple[str, ...]
+    shape: Shape
+    type: Any
+
+
+def json_outputs() -> tuple[JsonOutput, ...]:
+    """Return every output, in the order of the verbs' help."""
+    from analysis.advise.advice_json import AdviceOutput
+    from analysis.explain.life import Life
+    from cluster.clean import CleanOutcome
+    from cluster.doctor import Check
+    from cluster.images.find import BuiltImage
+    from ebbtide.daemon.messages import ClusterStatus, DownOutput, FaultOutput
+    from ebbtide.record.outcomes import AnalyzedRecord
+    from ebbtide.record.rows import PartitionState
+    from harness.cli.kafka import ReleaseRow
+    from harness.cli.kafka_image import RemovedImage
+    from harness.cli.night_outputs import NightOutput, SiteOutput
+    from harness.cli.runs import RecordRow
+    from harness.cli.runs_compare import CompareOutput
+    from harness.cli.scenarios import ShippedScenario
+    from harness.cli.scenarios_check import CheckedFile
+    from harness.cli.spec_outputs import SpecCheckOutput, SpecFindOutput, SpecRulesOutput, SpecVectorsOutput
+
+    line: Shape = "one object a line"
+    rows: tuple[tuple[str, tuple[str, ...], Shape, Any], ...] = (
+        ("verdict", ("run", "analyze", "watch"), line, Verdict),
+        ("analyze-stdin", ("analyze -",), line, AnalyzedRecord),
+        ("nightly", ("nightly",), line, NightOutput),
+        ("nightly-site", ("nightly site",), "one object", SiteOutput),
+        ("replay", ("replay",), "one object", ReplayOutput),
+        ("shrink", ("shrink",), "one object", ShrinkOutput),
+        ("cluster", ("cluster up", "cluster status"), line, ClusterStatus),
+        ("topic", ("cluster topic",), line, PartitionState),
+        ("down", ("cluster down",), "one object", DownOutput),
+        ("cluster-fault", ("cluster fault",), "one object", FaultOutput),
+        ("runs-compare", ("runs compare",), "one object", CompareOutput),
+        ("explain", ("explain",), "one object", Life | None),
+        ("advise", ("advise",), "one object", AdviceOutput),
+        ("runs", ("runs",), line, RecordRow),
+        ("random", ("random",), "one object", RandomOutput),
+        ("scenarios", ("scenarios",), line, ShippedScenario),
+        ("scenarios-check", ("scenarios check",), line, CheckedFile),
+        ("spec-check", ("spec check",), "one object", SpecCheckOutput),
+        ("spec-find", ("spec find",), "one object", SpecFindOutput),
+        ("spec-rules", ("spec rules",), "one object", SpecRulesOutput),
+        ("spec-vectors", ("spec vectors",), "one object", SpecVectorsOutput),
+        ("kafka", ("kafka list", "kafka fetch"), "one array", ReleaseRow),
+        ("kafka-image", ("kafka image list", "kafka image build"), line, BuiltImage),
+        ("kafka-image-remove", ("kafka image remove",), line, RemovedImage),
+        ("clean", ("clean",), line, CleanOutcome),
+        ("doctor", ("doctor",), "one array", Check),
+    )
+    return tuple(JsonOutput(name=name, verbs=verbs, shape=shape, type=type_) for name, verbs, shape, type_ in rows)
 
 
 def schema_of(output: JsonOutput) -> bytes:

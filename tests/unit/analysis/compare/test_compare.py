@@ -281,20 +281,16 @@ def test_one_run_and_a_folder_that_is_no_record_are_refused(capsys: pytest.Captu
 
 def test_a_single_run_and_a_folder_of_runs_say_what_to_type(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    older, newer, other = runs / "1-without-elr", runs / "2-with-elr", runs / "3-of-another-scenario"
-    for record, content in ((older, WITHOUT_ELR), (newer, WITH_ELR), (other, WITH_ELR)):
-        shutil.copytree(content, record)
-    write_manifest(RecordFolder(other), msgspec.structs.replace(read_manifest(RecordFolder(other)), scenario="healthy"))
-    listed = f"ebbtide runs --runs {runs}"
-    for typed, got, next in (
-        (runs, f"{runs}, a folder of 3 records", f"ebbtide runs compare {older} {newer}    ({listed} lists the runs)"),
-        (tmp_path, f"{tmp_path}, a folder of 3 records", f"ebbtide runs compare {older} {newer}    ({listed} lists"),
-        (newer, f"only {newer}", f"ebbtide runs compare {newer} {older}    ({listed} lists the runs)"),
-        (other, f"only {other}", f"{listed}    (lists the runs; then type `ebbtide runs compare RUN OTHER_RUN`)"),
+    for name, content in (("1", WITHOUT_ELR), ("2", WITH_ELR)):
+        shutil.copytree(content, runs / name)
+    for typed, got in (
+        (runs, f"{runs}, a folder of 2 records"),
+        (tmp_path, f"{tmp_path}, a folder of 2 records"),
+        (runs / "1", f"only {runs / '1'}"),
     ):
         assert main(["runs", "compare", str(typed)]) == 4
         said = capsys.readouterr().err
         assert f"got:     {got}\n" in said
-        assert f"next:    {next}" in said
+        assert f"next:    ebbtide runs --runs {runs}    (lists the runs; then type `ebbtide runs compare RUN" in said
     assert main(["runs", "compare", str(tmp_path / "nothing-there")]) == 4
     assert "no such run record" in capsys.readouterr().err

@@ -23,9 +23,9 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import VERDICT
 from ebbtide.scenario import catalogue
 from harness.cli.cluster_fault import result_of
-from harness.cli.json_outputs import json_outputs
 from harness.cli.main import main, root_command
 from tools.pages import schemas
+from tools.pages.schemas import json_outputs
 
 OUTPUTS = {one.name: one for one in json_outputs()}
 LOST = ROOT / "tests" / "data" / "runs" / "last-replica-standing-3.9.1"

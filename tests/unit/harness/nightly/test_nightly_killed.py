@@ -124,13 +124,6 @@ def test_records_that_nothing_needs_go_by_their_age(world: World) -> None:
     assert not younger & set(world.store.runs.iterdir())
 
 
-def test_a_store_of_an_older_version_keeps_its_random_corpora(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    assert store.corpora_folder() == tmp_path / "random"
-    (tmp_path / "chance").mkdir()
-    assert store.corpora_folder() == tmp_path / "chance"
-
-
 def test_random_runs_that_were_judged_and_not_learned_from_are_caught_up_with(world: World, tmp_path: Path) -> None:
     record = random_record(world, 5, ReleaseTarget(kafka="4.3.1"))
     drawn = random_job(ReleaseTarget(kafka="4.3.1"), "local", 5)
