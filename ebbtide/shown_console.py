@@ -117,10 +117,10 @@ class _AboveView(FileProxy):
         return len(text)
 
 
-UNROUTED: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False}
-"""What rich's views must be told: their own routing escapes their own codes, and takes the output of pipes, too."""
-
-
 def new_view(console: Console, renderable: RenderableType | None = None, **settings: Any) -> Live:
-    """Return a view that is redrawn in place and vanishes in the end; `settings` are those of rich's `Live`."""
-    return Live(renderable, console=console, transient=True, **UNROUTED, **settings)
+    """Return a view that is redrawn in place and vanishes in the end; `settings` are those of rich's `Live`.
+
+    Rich's own routing of other output escapes its own codes, and takes the output of pipes, too.
+    """
+    own: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False}
+    return Live(renderable, console=console, transient=True, **own, **settings)

@@ -163,9 +163,10 @@ def judge_all(
     The output is JSON lines or a table.
     `addresses` name more records, or folders of records, on other file systems.
     """
+    from ebbtide.judging_progress import Heartbeat
     from ebbtide.record.manifest import read_run
     from ebbtide.record.outcomes import exit_code_of
-    from harness.cli.progress import print_saving, shown_progress
+    from harness.cli.progress import print_saving, report_records
     from harness.cli.verdict_output import VerdictOutput
 
     codes: set[ExitCode] = set()
@@ -184,9 +185,9 @@ def judge_all(
 
         first = is_first_session(master)
         with unwind_on_signals(), contextlib.ExitStack() as until_printed:
-            with shown_progress() as progress, contextlib.ExitStack() as copies:
+            with Heartbeat() as beat, contextlib.ExitStack() as copies:
                 if not addresses:
-                    progress.report_records([*map(str, readable)], first=first)
+                    report_records(beat, [*map(str, readable)], first=first)
                 from analysis.judging.many_records import judge_many
                 from analysis.judging.warm_up import load_common_classes_if_first
                 from analysis.remote.record import RemoteStore
@@ -195,25 +196,23 @@ def judge_all(
                 @functools.cache
                 def spark() -> SparkSession:
                     """Return the session, which starts with the first record in which an anomaly can occur."""
-                    started = until_printed.enter_context(session(master))
-                    progress.watch(started)
-                    return started
+                    return until_printed.enter_context(session(master))
 
                 remote: dict[Path, RemoteRecord] = {}
                 if addresses:
                     store = copies.enter_context(RemoteStore(spark()))
                     remote = {one.folder: one for one in _remote_records(store, addresses, codes)}
                     if readable or remote:
-                        progress.report_records([*map(str, [*readable, *remote.values()])], first=first)
+                        report_records(beat, [*map(str, [*readable, *remote.values()])], first=first)
                 output = VerdictOutput(len(readable) + len(remote), as_json=as_json, fail_on=fail_on)
-                for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote, output.see):
+                for record, verdict in judge_many([*readable, *remote], spark, beat.stage, remote, output.see):
                     named = str(remote.get(record, record))
                     if isinstance(verdict, EbbtideError):
                         codes.add(print_error(named, verdict))
                     else:
                         codes.add(exit_code_of(verdict, fail_on))
                         output.add(RecordFolder(record), verdict, named=named)
-                    progress.report_judged(record.name)
+                    beat.report_judged()
             output.end()
             if first and spark.cache_info().currsize:
                 print_saving()
