@@ -1,4 +1,4 @@
-"""Shows runs side by side, one column a run, for a terminal or as plain text."""
+"""Shows runs side by side as text, one column a run."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from itertools import zip_longest
 from pathlib import PurePath
 
 import msgspec
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from analysis.record.record import Record
 from analysis.sentences import words
@@ -22,13 +19,9 @@ from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.verdict import Loss, RecordedElection, Verdict
 
 _LOST = "lost, committed"
-_OUTCOME_STYLE = {"as-predicted": "", "no prediction": "", "contradicted": "bold red", "inconclusive": "yellow"}
-"""A run that lost records as predicted is not green: the colour of what was lost says how bad it is."""
 _CAUSES_MAX = 3
 _GAP = "  "
 _CELL_WIDTH_MIN = 22
-_BETWEEN, _EDGES = 3, 2
-"""Columns of a drawn table between two cells, and at its edges."""
 _HEAD, _RECORD = "Kafka", "record"
 
 
@@ -97,34 +90,8 @@ def lines_side_by_side(runs: Sequence[JudgedRun]) -> list[list[tuple[str, str]]]
     return [[line for line in column if line[0] in shown] for column in columns]
 
 
-def summary_tables(runs: Sequence[JudgedRun], width: int) -> list[Table]:
-    """Return the runs as tables for a terminal of `width` columns.
-
-    Many runs are several tables, because their cells would be too narrow. A table names only the folders of the records
-    if their paths do not fit into its cells.
-    """
-    room = width - _EDGES - _name_width(runs)
-    many = max(1, room // (_CELL_WIDTH_MIN + _BETWEEN))
-    return [_drawn(runs[at : at + many], room) for at in range(0, len(runs), many)]
-
-
-def _drawn(runs: Sequence[JudgedRun], room: int) -> Table:
-    """Return some runs as one table; `room` is for their columns and what is between them."""
-    columns = _columns(runs)
-    cells = _folded(columns, room - _BETWEEN * len(runs))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
-    table.add_column(_HEAD, no_wrap=True)
-    for each in cells:
-        table.add_column("\n".join(each[_HEAD]), overflow="fold")
-    for name in list(cells[0])[1:]:
-        styles = [_style(name, dict(column)[name], run.verdict) for column, run in zip(columns, runs, strict=True)]
-        texts = [Text("\n".join(each[name]), style=style) for each, style in zip(cells, styles, strict=True)]
-        table.add_row(name, *texts)
-    return table
-
-
 def summary_text(runs: Sequence[JudgedRun], width: int) -> str:
-    """Return the runs as aligned text of at most `width` columns, for a pipe or a log.
+    """Return the runs as aligned text of at most `width` columns.
 
     Many runs are several tables below each other. One run may have a longer line: the path of its record. The text of
     several names only the folders of the records if their paths do not fit into its cells.
@@ -183,15 +150,6 @@ def _folded(
 def _parts(record: str) -> list[str]:
     """Return the parts of the name of a record's folder; it is folded between these."""
     return [f"{part}-" for part in PurePath(record).name.split("-")]
-
-
-def _style(row: str, shown: str, verdict: Verdict) -> str:
-    """Return the style of a cell: of the row of committed losses, and of the outcome."""
-    if row == _LOST:
-        return {"0": "" if verdict.sent_nothing else "green", words.UNKNOWN: "yellow"}.get(shown, "bold red")
-    if row == "outcome":
-        return _OUTCOME_STYLE[outcome_word(verdict)]
-    return ""
 
 
 def _worst_loss(verdict: Verdict) -> Loss | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,19 +69,11 @@ class VerdictOutput:
 
 
 def print_side_by_side(runs: Sequence[JudgedRun]) -> None:
-    """Print a table of the runs: drawn on a terminal, aligned text elsewhere."""
-    from analysis.report.summary import summary_tables, summary_text
+    """Print a table of the runs."""
+    from analysis.report.summary import summary_text
+    from ebbtide.folding import shown_width
 
-    if not sys.stdout.isatty():
-        from ebbtide.folding import shown_width
-
-        print(summary_text(runs, shown_width()))
-        return
-    from ebbtide.shown_console import PlainTextConsole
-
-    console = PlainTextConsole()
-    for table in summary_tables(runs, console.width):
-        console.print(table)
+    print(summary_text(runs, shown_width()))
 
 
 def _print_loss(verdict: Verdict, fail_on: FailOn) -> None:

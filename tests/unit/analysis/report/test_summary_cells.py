@@ -5,41 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-import pytest
 from judge_records import Story, last_replica_standing
 from records import as_record
-from rich.text import Text
 
-from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_tables, summary_text
+from analysis.report.summary import judged_run, summary_lines, summary_text
 from analysis.sentences.protocol import outcome_basis
 from analysis.sentences.words import headline
-from ebbtide.record.verdict import Counts, Outcome, RuleFile, Verdict
+from ebbtide.record.verdict import Counts, RuleFile, Verdict
 from ebbtide.scenario.model import PROTOCOL_ALONE, Prediction
-
-
-def _styles(run: JudgedRun) -> dict[str, str]:
-    (table,) = summary_tables([run], 200)
-    names, cells = (list(column.cells) for column in table.columns)
-    return {str(name): str(cell.style) for name, cell in zip(names, cells, strict=True) if isinstance(cell, Text)}
-
-
-@pytest.mark.parametrize(
-    ("outcome", "style"), [("as-predicted", ""), ("contradicted", "bold red"), ("inconclusive", "yellow")]
-)
-def test_a_run_that_lost_committed_records_is_red_there_whatever_was_predicted(
-    tmp_path: Path, outcome: Outcome, style: str
-) -> None:
-    verdict = msgspec.structs.replace(last_replica_standing(tmp_path).judge(), outcome=outcome)
-    styles = _styles(judged_run(as_record(tmp_path), verdict))
-    assert (styles["lost, committed"], styles["outcome"]) == ("bold red", style)
-
-
-def test_only_a_run_that_is_known_to_have_lost_nothing_is_green(tmp_path: Path) -> None:
-    verdict = last_replica_standing(tmp_path).judge()
-    safe = msgspec.structs.replace(verdict, losses=[], anomalies=[], counts=Counts(sends=5, acked=5))
-    assert _styles(judged_run(as_record(tmp_path), safe))["lost, committed"] == "green"
-    unknown = msgspec.structs.replace(safe, counts=Counts(), properties=[])
-    assert _styles(judged_run(as_record(tmp_path), unknown))["lost, committed"] == "yellow"
 
 
 def test_the_table_has_what_was_sent_acked_failed_and_unknown(tmp_path: Path) -> None:

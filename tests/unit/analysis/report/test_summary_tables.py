@@ -11,7 +11,7 @@ from judge_records import Story, last_replica_standing, ns
 from records import as_record, write_table
 
 from analysis.report.stories import LossStory, stories_of
-from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_tables, summary_text
+from analysis.report.summary import JudgedRun, judged_run, summary_text
 from analysis.sentences.protocol import protocol_row
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import PropertyResult, PropertyStatus
@@ -61,12 +61,6 @@ def test_the_summary_says_what_the_protocol_says_whatever_was_predicted(side_by_
     assert describe_status("holds", losses=[]) == "cannot tell:\nwhy 1,000 records are lost"
     unexplained = msgspec.structs.replace(one.verdict.losses[0], committed=False, cause="unexplained")
     assert describe_status("holds", losses=[unexplained]) == "does not allow the loss"
-
-
-def test_the_drawn_summary_has_a_column_a_run(side_by_side: list[JudgedRun]) -> None:
-    (table,) = summary_tables(side_by_side, 500)
-    assert [column.header for column in table.columns] == ["Kafka", "3.9.1", "3.7.2"]
-    assert list(table.columns[0].cells) == [name for name, _ in summary_lines(side_by_side[0]) if name != "your rules"]
 
 
 # The story of a lost range says when it was sent, who held it, and which election lost it.
