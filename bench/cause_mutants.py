@@ -39,8 +39,8 @@ class CauseMutant:
 
     @property
     def name(self) -> str:
-        """Module, place and change, which name the mutant also after other lines have moved."""
-        return f"{self.module}.{self.place}: {self.was} -> {self.became}"
+        """See `mutant_name`."""
+        return mutant_name(self.module, self.place, self.was, self.became)
 
 
 def mutants_of(module: str) -> Iterator[CauseMutant]:
@@ -52,6 +52,18 @@ def mutants_of(module: str) -> Iterator[CauseMutant]:
             mutated = pickle.loads(packed)
             became = change(same_node(tree, mutated, node))
             yield CauseMutant(module, place, was, became, ast.fix_missing_locations(mutated))
+
+
+def names_of(module: str) -> Iterator[str]:
+    """Yield the names of these mutants, without a tree of each."""
+    for place, node in places(ast.parse(path_of(module).read_text())):
+        for was, change in changes(node, module):
+            yield mutant_name(module, place, was, change(copy.deepcopy(node)))
+
+
+def mutant_name(module: str, place: str, was: str, became: str) -> str:
+    """Return module, place and change, which name the mutant also after other lines have moved."""
+    return f"{module}.{place}: {was} -> {became}"
 
 
 def path_of(module: str) -> Path:

@@ -27,7 +27,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simulator import Script
 
-from bench.cause_mutants import PACKAGE, CauseMutant, Change, changes, mutants_of, path_of, places, same_node
+from bench.cause_mutants import (
+    PACKAGE,
+    CauseMutant,
+    Change,
+    changes,
+    mutant_name,
+    mutants_of,
+    path_of,
+    places,
+    same_node,
+)
 from bench.equivalent_causes import EQUIVALENT
 from bench.forked_tests import failing_test
 from bench.infected import Infections, limited
@@ -144,7 +154,7 @@ def _changed(module: str, tree: ast.Module) -> Iterator[tuple[ast.AST, str, ast.
                 continue
             mutated = copy.deepcopy(node)
             became = change(mutated)
-            name = CauseMutant(module, place, was, became, tree).name
+            name = mutant_name(module, place, was, became)
             if isinstance(node, ast.If) and isinstance(mutated, ast.If):
                 yield node.test, name, mutated.test
             else:
@@ -165,7 +175,7 @@ def _other_table(
     reader = next(one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == _READS_TABLE)
     names = ", ".join(one.arg for one in reader.args.args)
     call = ast.parse(f"{called}({names})", mode="eval").body
-    return reader, CauseMutant(module, place, was, became, tree).name, call
+    return reader, mutant_name(module, place, was, became), call
 
 
 def _become(module: ModuleType, tree: ast.Module) -> None:

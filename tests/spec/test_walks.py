@@ -13,9 +13,8 @@ from spec.walker import FEATURE_MOVE, MOVES, check, start, step, walk
 
 from analysis.spec import VARIANTS, Protocol
 
-WALKS = [2_000, 10_000]
+WALKS = [1_000, 10_000]
 STEPS = 20
-OF_WHICH_WITH_FEATURE_CHANGES = 1_000
 
 
 @pytest.mark.parametrize("count", quick_first(WALKS))
@@ -78,9 +77,10 @@ def test_a_walk_finds_a_planted_defect(
 ) -> None:
     monkeypatch.setattr(type(VARIANTS[variant]), defect, replacement)
     with pytest.raises((AssertionError, ValueError)):
-        _walks(VARIANTS[variant], 2_000)
+        _walks(VARIANTS[variant], WALKS[0])
 
 
 def _walks(protocol: Protocol, count: int) -> None:
+    """Every other walk changes features, which not every invariant outlasts."""
     for seed in range(count):
-        walk(protocol, seed, STEPS, features=seed < OF_WHICH_WITH_FEATURE_CHANGES)
+        walk(protocol, seed, STEPS, features=seed % 2 == 1)

@@ -19,6 +19,7 @@ from analysis.spec.invariants import invariants_of
 from analysis.spec.variants import IN_NO_RELEASE
 
 BROKERS = (0, 1, 2, 3, 4)
+HEALTHY = cluster_for("4.4.0", {}, BROKERS)
 
 MOVES: tuple[str, ...] = (
     *("fence", "unfence", "register", "alter") * 4,
@@ -30,7 +31,7 @@ FEATURE_MOVE = "feature"
 
 def start(protocol: Protocol, random: Random) -> tuple[Partition, Cluster]:
     """A healthy partition of 3 replicas on 5 brokers, with the ELR on where there is one."""
-    cluster = cluster_for("4.4.0", {}, BROKERS, min_isr=random.choice((1, 2, 2, 3, 4)))
+    cluster = HEALTHY._replace(min_isr=random.choice((1, 2, 2, 3, 4)))
     metadata_version = 33 if protocol.has_elr else random.choice((7, 11, 14))
     replicas = tuple(random.sample(BROKERS, 3))
     partition = Partition(replicas=replicas, isr=frozenset(replicas), leader=replicas[0])
