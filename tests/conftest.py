@@ -11,7 +11,7 @@ import gc
 import os
 import re
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,7 @@ def _lacks_docker() -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage among thousands of tests, which stay to the end: that took a third of the time."""
+    """Look for no garbage among thousands of tests, which stay to the end."""
     gc.disable()
     try:
         return (yield)
@@ -121,6 +121,12 @@ def spark() -> Iterator[SparkSession]:
     with session(many=True) as spark, plans_for(spark, 0):
         _set_priority(priority)
         yield spark
+
+
+@pytest.fixture(scope="session")
+def spark_if_needed(request: pytest.FixtureRequest) -> Callable[[], SparkSession]:
+    """The same session, for a record that may need none: it starts once something can have gone wrong there."""
+    return lambda: request.getfixturevalue("spark")
 
 
 def _set_priority(priority: int) -> None:

@@ -20,7 +20,7 @@ from harness.runner.launch import LaunchOptions, prepare
 from harness.runner.run import run_scenario
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from analysis.items.on_spark import Spark
 
 
 class JudgedRecord(NamedTuple):
@@ -38,7 +38,7 @@ def run(scenario: str | Path, *releases: str, options: LaunchOptions, console: C
     return [run_scenario(launch.request(found, release, seed=1), display) for release in releases]
 
 
-def judge(records: Sequence[Path], spark: SparkSession) -> list[JudgedRecord]:
+def judge(records: Sequence[Path], spark: Spark) -> list[JudgedRecord]:
     """Judge records together; meanwhile other tests have the host."""
     HOST.lend()
     verdicts = []
@@ -49,7 +49,7 @@ def judge(records: Sequence[Path], spark: SparkSession) -> list[JudgedRecord]:
 
 
 def run_and_judge(
-    scenario: str | Path, *releases: str, options: LaunchOptions, spark: SparkSession, console: Console | None = None
+    scenario: str | Path, *releases: str, options: LaunchOptions, spark: Spark, console: Console | None = None
 ) -> list[JudgedRecord]:
     """Run a scenario on each release, and judge the records together. `console` gets the notes of the runs."""
     return judge(run(scenario, *releases, options=options, console=console), spark)

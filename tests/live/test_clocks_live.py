@@ -14,7 +14,7 @@ from ebbtide.record.steps import read_steps
 from harness.runner.launch import LaunchOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from analysis.items.on_spark import Spark
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.spark]
 
@@ -78,12 +78,12 @@ exercised = ["clocks-set", "kills"]
     ],
 )
 def test_clocks_that_go_back_change_kafkas_times_and_not_those_of_the_run(
-    runtime: Literal["local", "docker"], kafka: str, spark: SparkSession, tmp_path: Path
+    runtime: Literal["local", "docker"], kafka: str, spark_if_needed: Spark, tmp_path: Path
 ) -> None:
     file = tmp_path / "clocks-back.toml"
     file.write_text(SCENARIO)
     options = LaunchOptions(runs=tmp_path / "runs", runtime=runtime)
-    [(record, verdict)] = run_and_judge(file, kafka, options=options, spark=spark)
+    [(record, verdict)] = run_and_judge(file, kafka, options=options, spark=spark_if_needed)
     assert verdict.outcome == "as-predicted", verdict.why
     back, *_, right = read_steps(RecordFolder(record)) or ()
     assert back.proof["nodes"].keys() == {"1", "100"}

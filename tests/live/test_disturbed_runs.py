@@ -19,7 +19,7 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from analysis.items.on_spark import Spark
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -52,7 +52,7 @@ def _is_named(process: psutil.Process, word: str) -> bool:
     ids=["a producer by SIGTERM", "a broker by SIGSTOP"],
 )
 def test_a_disturbed_run_ends_early_and_says_who_was_hit(
-    word: str, number: signal.Signals, says: str, spark: SparkSession, tmp_path: Path
+    word: str, number: signal.Signals, says: str, spark_if_needed: Spark, tmp_path: Path
 ) -> None:
     before = HostState.now()
     options = ("--kafka", "4.3.1", "--no-judge", "--runs", tmp_path / "runs")
@@ -64,7 +64,7 @@ def test_a_disturbed_run_ends_early_and_says_who_was_hit(
     manifest = read_manifest(RecordFolder(record))
     assert manifest.failure is not None
     assert says in manifest.failure
-    [(_, verdict)] = in_process.judge([record], spark)
+    [(_, verdict)] = in_process.judge([record], spark_if_needed)
     assert verdict.outcome == "inconclusive"
     assert f"the run did not complete: {manifest.failure_clause}" in verdict.why
     assert manifest.timings_s["steps"] < 110, "the trigger comes after 120 s"

@@ -26,7 +26,7 @@ from ebbtide.record.manifest import read_manifest
 from harness.runner.launch import LaunchOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from analysis.items.on_spark import Spark
 
 pytestmark = [pytest.mark.docker, pytest.mark.live]
 
@@ -60,9 +60,9 @@ def foreign(client: docker.DockerClient) -> Iterator[Container]:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_nothing_is_found_where_nothing_was_broken(spark: SparkSession, tmp_path: Path) -> None:
+def test_nothing_is_found_where_nothing_was_broken(spark_if_needed: Spark, tmp_path: Path) -> None:
     options = LaunchOptions(runs=tmp_path, runtime="docker")
-    found = run_and_judge("healthy", "3.9.1", "4.3.1", options=options, spark=spark)
+    found = run_and_judge("healthy", "3.9.1", "4.3.1", options=options, spark=spark_if_needed)
     assert len(found) == 2
     for record, verdict in found:
         assert read_manifest(RecordFolder(record)).runtime == "docker"
@@ -72,7 +72,7 @@ def test_nothing_is_found_where_nothing_was_broken(spark: SparkSession, tmp_path
 
 
 @pytest.mark.spark
-def test_after_sigkill_clean_removes_the_containers_and_all_else(spark: SparkSession, tmp_path: Path) -> None:
+def test_after_sigkill_clean_removes_the_containers_and_all_else(spark_if_needed: Spark, tmp_path: Path) -> None:
     before = HostState.now()
     words = ["run", "last-replica-standing", "--kafka", "3.9.1", *DOCKER, "--no-judge", "--runs", tmp_path / "runs"]
     run = WatchedCommand(tmp_path / "out", *words)
@@ -82,7 +82,7 @@ def test_after_sigkill_clean_removes_the_containers_and_all_else(spark: SparkSes
     cleaned = ebbtide("clean")
     assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
     assert left_after(before, record.name, str(tmp_path)) == []
-    [(_, verdict)] = judge([record], spark)
+    [(_, verdict)] = judge([record], spark_if_needed)
     assert verdict.outcome == "inconclusive", verdict.why
 
 

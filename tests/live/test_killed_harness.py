@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import connection
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from host_state import HostState
@@ -25,6 +26,9 @@ from ebbtide.waiting import wait_until
 from harness.runner import side_by_side
 from harness.runner.launch import LaunchOptions, prepare
 from harness.runner.side_by_side import run_side_by_side
+
+if TYPE_CHECKING:
+    from analysis.items.on_spark import Spark
 
 pytestmark = pytest.mark.live
 
@@ -57,7 +61,7 @@ WITH_JUDGE = (*QUICK, *AS_TYPED)
     "phase", [pytest.param(phase, marks=() if phase in QUICK else pytest.mark.slow) for phase in PHASES]
 )
 def test_after_sigkill_the_record_can_be_judged_and_clean_leaves_nothing(
-    phase: str, tmp_path: Path, request: pytest.FixtureRequest
+    phase: str, tmp_path: Path, spark_if_needed: Spark
 ) -> None:
     scenario, words = PHASES[phase]
     before = HostState.now()
@@ -73,7 +77,7 @@ def test_after_sigkill_the_record_can_be_judged_and_clean_leaves_nothing(
         judged = ebbtide("analyze", record)
         assert judged.returncode == 2, judged.stdout + judged.stderr
     else:
-        in_process.judge([record], request.getfixturevalue("spark"))
+        in_process.judge([record], spark_if_needed)
     verdict = read_verdict(RecordFolder(record))
     assert verdict is not None
     assert verdict.outcome == "inconclusive"

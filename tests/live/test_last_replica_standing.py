@@ -25,7 +25,7 @@ from ebbtide.waiting import wait_until
 from harness.runner.launch import LaunchOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from analysis.items.on_spark import Spark
 
 pytestmark = pytest.mark.live
 
@@ -137,11 +137,16 @@ def _essence(verdict: Verdict) -> object:
 @pytest.mark.slow
 @pytest.mark.docker
 @pytest.mark.spark
-def test_the_docker_runtime_comes_to_the_same_verdicts(demo: Demo, spark: SparkSession, tmp_path: Path) -> None:
+def test_the_docker_runtime_comes_to_the_same_verdicts(demo: Demo, spark_if_needed: Spark, tmp_path: Path) -> None:
     before, notes = HostState.now(), io.StringIO()
     options = LaunchOptions(runs=tmp_path, runtime="docker")
     judged = in_process.run_and_judge(
-        "last-replica-standing", "3.9.1", "4.3.1", options=options, spark=spark, console=Console(file=notes, width=200)
+        "last-replica-standing",
+        "3.9.1",
+        "4.3.1",
+        options=options,
+        spark=spark_if_needed,
+        console=Console(file=notes, width=200),
     )
     assert len(judged) == 2
     for record, verdict in judged:

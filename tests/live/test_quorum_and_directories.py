@@ -22,7 +22,7 @@ from ebbtide.record.steps import StepEntry, read_steps
 from harness.runner.launch import LaunchOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from analysis.items.on_spark import Spark
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -164,11 +164,13 @@ exercised = [
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> JudgedRecord:
+def run(tmp_path_factory: pytest.TempPathFactory, spark_if_needed: Spark) -> JudgedRecord:
     folder = tmp_path_factory.mktemp("run")
     file = folder / "quorum-and-directories.toml"
     file.write_text(SCENARIO)
-    [judged] = run_and_judge(file, "4.3.1", options=LaunchOptions(runs=folder / "runs", runtime="local"), spark=spark)
+    [judged] = run_and_judge(
+        file, "4.3.1", options=LaunchOptions(runs=folder / "runs", runtime="local"), spark=spark_if_needed
+    )
     assert judged.verdict.outcome == "as-predicted", judged.verdict.why
     return judged
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -16,16 +15,13 @@ from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
 from harness.cli.main import main
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
 LOST = Path(__file__).resolve().parents[1] / "data" / "runs" / "last-replica-standing-3.9.1"
 
 
 def test_a_recorded_loss_comes_again_by_the_same_cause_on_the_recorded_states_by_truncate(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Power is lost by another method than in the record. A property that this release does not know ends nothing."""
     ensure(["3.9.1"])

@@ -15,17 +15,17 @@ from ebbtide.scenario import catalogue
 from harness.runner.launch import LaunchOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from analysis.items.on_spark import Spark
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.spark]
 
 
 def test_a_partition_whose_rules_were_not_applied_is_inconclusive(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark_if_needed: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BridgeNetwork, "cut", lambda _self, _cuts: None)
     options = LaunchOptions(runs=tmp_path / "runs", runtime="local")
-    [(_, verdict)] = run_and_judge("last-replica-standing", "3.9.1", options=options, spark=spark)
+    [(_, verdict)] = run_and_judge("last-replica-standing", "3.9.1", options=options, spark=spark_if_needed)
     assert verdict.outcome == "inconclusive", verdict.why
     assert any("packets still pass" in sentence for sentence in verdict.why)
 
@@ -44,7 +44,7 @@ def hasty_kernel() -> Iterator[None]:
 
 
 def test_a_power_loss_after_the_kernel_wrote_everything_back_is_inconclusive(
-    hasty_kernel: None, spark: SparkSession, tmp_path: Path
+    hasty_kernel: None, spark_if_needed: Spark, tmp_path: Path
 ) -> None:
     waiting = (
         '[[steps]]\nstep = "wait"\ntrigger = { after = "10s" }\ndeadline_s = 30\n\n[[steps]]\nname = "cut-followers"'
@@ -54,6 +54,6 @@ def test_a_power_loss_after_the_kernel_wrote_everything_back_is_inconclusive(
         catalogue.text_of("last-replica-standing").replace('[[steps]]\nname = "cut-followers"', waiting)
     )
     options = LaunchOptions(runs=tmp_path / "runs", runtime="local", keep_write_back=True)
-    [(_, verdict)] = run_and_judge(scenario, "3.9.1", options=options, spark=spark)
+    [(_, verdict)] = run_and_judge(scenario, "3.9.1", options=options, spark=spark_if_needed)
     assert verdict.outcome == "inconclusive", verdict.why
     assert any("power-loss" in sentence for sentence in verdict.why)

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from checkout import ROOT
@@ -16,7 +17,6 @@ from host_turn import HOST
 from live import in_process
 from live.commands import command, ebbtide
 from live.foreign_cluster import ForeignCluster, foreign_cluster
-from pyspark.sql import SparkSession
 from rich.console import Console
 
 from cluster.kafka_api.connection import BrokerConnection
@@ -31,6 +31,9 @@ from ebbtide.waiting import pause, wait_until
 from harness.runner.display import PlainDisplay
 from harness.watch.marks import say, watch_going_on
 from harness.watch.watching import WatchRequest, watch_cluster
+
+if TYPE_CHECKING:
+    from analysis.items.on_spark import Spark
 
 pytestmark = pytest.mark.live
 
@@ -100,7 +103,7 @@ def _watching(runs: Path) -> RecordFolder | None:
 
 @pytest.mark.spark
 def test_a_killed_leader_loses_nothing_and_the_record_has_marks_elections_and_replicas(
-    cluster: ForeignCluster, tmp_path: Path, spark: SparkSession
+    cluster: ForeignCluster, tmp_path: Path, spark_if_needed: Spark
 ) -> None:
     def kill_leader(record: Path) -> None:
         pause(3)
@@ -127,7 +130,7 @@ def test_a_killed_leader_loses_nothing_and_the_record_has_marks_elections_and_re
     assert topic in names
     assert OTHERS not in names
     assert {path.stem for path in (record / "replicas").iterdir()} == {"broker-1", "broker-2", "broker-3"}
-    ((_, verdict),) = in_process.judge([record], spark)
+    ((_, verdict),) = in_process.judge([record], spark_if_needed)
     assert verdict.outcome == "as-predicted", verdict.why
     assert verdict.counts.acked > 50
     assert not verdict.losses

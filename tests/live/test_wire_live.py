@@ -16,19 +16,19 @@ from ebbtide.scenario import catalogue
 from harness.runner.launch import LaunchOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from analysis.items.on_spark import Spark
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dict[str, JudgedRecord]:
+def runs(tmp_path_factory: pytest.TempPathFactory, spark_if_needed: Spark) -> dict[str, JudgedRecord]:
     """By release: a run before KIP-903, and one after in which nothing but KIP-903 can refuse the late request."""
     options = LaunchOptions(runs=tmp_path_factory.mktemp("wire") / "runs", runtime="local")
     asked = {"3.4.1": "stale-isr-join", "3.9.1": "stale-isr-join-kip-903"}
     found = {}
     for kafka, scenario in asked.items():
-        [found[kafka]] = run_and_judge(scenario, kafka, options=options, spark=spark)
+        [found[kafka]] = run_and_judge(scenario, kafka, options=options, spark=spark_if_needed)
         assert found[kafka].verdict.outcome == "as-predicted", found[kafka].verdict.why
     return found
 
@@ -69,7 +69,7 @@ def test_the_request_was_held_alone_and_went_on_and_was_answered(runs: dict[str,
     assert [row["event"] for row in rows if row.get("api") == "AlterPartition"] == ["held", "forwarded", "answered"]
 
 
-def test_a_hold_that_never_held_anything_is_inconclusive(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_hold_that_never_held_anything_is_inconclusive(spark_if_needed: Spark, tmp_path: Path) -> None:
     scenario = tmp_path / "idle-hold.toml"
     steps = (
         '[[steps]]\nstep = "hold-request"\ntrigger = { acked = 100 }\ntarget = "leader(t-0)"\napi = "ElectLeaders"\n\n'
@@ -77,6 +77,6 @@ def test_a_hold_that_never_held_anything_is_inconclusive(spark: SparkSession, tm
     )
     scenario.write_text(catalogue.text_of("healthy").replace("[[predictions]]", steps, 1))
     options = LaunchOptions(runs=tmp_path / "runs", runtime="local")
-    [(_, verdict)] = run_and_judge(scenario, "4.3.1", options=options, spark=spark)
+    [(_, verdict)] = run_and_judge(scenario, "4.3.1", options=options, spark=spark_if_needed)
     assert verdict.outcome == "inconclusive", verdict.why
     assert any("no ElectLeaders request of broker-" in sentence for sentence in verdict.why)
