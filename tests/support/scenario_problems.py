@@ -41,6 +41,9 @@ def problems(
     strict: bool = False,
     to_run: bool = False,
 ) -> dict[str, str]:
+    """See `problems_of`; `kafka` are releases, with a space between them."""
     listed = "".join(f"[[steps]]\n{step}\n" for step in steps)
-    file = FILE.replace("4.3.1", kafka).replace("count = 10", f"count = 10\n{producer}") + prediction
+    file = (
+        FILE.replace("4.3.1", kafka.replace(" ", '", "')).replace("count = 10", f"count = 10\n{producer}") + prediction
+    )
     return problems_of(cluster + file.replace("{steps}", listed), strict=strict, to_run=to_run)

@@ -3,27 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from scenario_problems import problems_of
+from scenario_problems import problems
 
-FILE = """
-name = "x"
-title = "x"
-description = "x"
-kafka = ["{kafka}"]
-[cluster]
-brokers = 2
-{cluster}
-[topics.t]
-replication_factor = 2
-[[producers]]
-id = 1
-topic = "t"
-count = 10
-{steps}
-[[predictions]]
-kafka = ">=3.3"
-clause = "x"
-"""
 RAISE = 'step = "set-feature"\nfeature = "metadata.version"\nlevel = '
 
 
@@ -32,8 +13,8 @@ def upgrade(to: str, target: str = "brokers", more: str = "") -> str:
 
 
 def found(*steps: str, kafka: str = "3.9.1", cluster: str = "") -> dict[str, str]:
-    text = "".join(f"[[steps]]\n{one}\n" for one in steps)
-    return problems_of(FILE.format(kafka=kafka, cluster=cluster, steps=text), strict=True)
+    settings = "".join(f"cluster.{line}\n" for line in cluster.splitlines())
+    return problems(*steps, kafka=kafka, cluster=settings, strict=True)
 
 
 def test_upgrades_back_and_forth_are_possible_while_no_level_is_raised() -> None:

@@ -5,39 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from scenario_problems import problems_of
+from scenario_problems import problems
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.validate_quorum import validate_quorum_on
 
-FILE = """
-name = "x"
-title = "x"
-description = "x"
-kafka = {kafka}
-[cluster]
-brokers = 1
-{cluster}
-[topics.t]
-replication_factor = 1
-min_isr = 1
-[[producers]]
-id = 1
-topic = "t"
-count = 10
-{steps}
-[[predictions]]
-kafka = ">=3.3"
-clause = "x"
-"""
 DYNAMIC = 'controllers = 3\nquorum = "dynamic"\n'
 ONE_OBSERVER = DYNAMIC + "initial_voters = 2"
 
 
-def found(*steps: str, cluster: str = DYNAMIC, kafka: str = '["4.3.1"]') -> dict[str, str]:
-    text = "".join(f"[[steps]]\n{one}\n" for one in steps)
-    return problems_of(FILE.format(kafka=kafka, cluster=cluster, steps=text), strict=True)
+def found(*steps: str, cluster: str = DYNAMIC, kafka: str = "4.3.1") -> dict[str, str]:
+    settings = "".join(f"cluster.{line}\n" for line in cluster.splitlines())
+    return problems(*steps, cluster=settings, kafka=kafka, strict=True)
 
 
 def add(target: str, more: str = "") -> str:
@@ -78,7 +58,7 @@ def test_a_quorum_that_no_cluster_has_is_refused(cluster: str, where: str, said:
 
 
 def test_one_error_names_every_release_without_dynamic_quorums() -> None:
-    problem = found(kafka='["3.4.1", "3.9.1", "3.8.1"]')
+    problem = found(kafka="3.4.1 3.9.1 3.8.1")
     assert list(problem) == ["cluster.quorum"]
     assert "3.4.1, 3.8.1" in problem["cluster.quorum"]
     assert "3.9.0 or later" in problem["cluster.quorum"]
