@@ -53,7 +53,8 @@ from harness.runner import launch
 NAME = "last-replica-standing-3.9.1"
 LONGEST_S, WAITED_S = 10, 90
 """CPU time of one input, and the time after which an input waits for ever: the host may be busy."""
-SLICES = 4
+SLICES = 7
+"""What depends on whether a number is even or a multiple of three or four, comes about in each slice."""
 SPOILED_RECORDS, READ_RECORDS, SCENARIOS, SETTINGS, COMMAND_LINES, STORES = 100, 80, 160, 160, 160, 60
 KINDS_OF_RECORDS, ODD_WORDS = 104, 40
 JUDGED_RECORDS = 10
