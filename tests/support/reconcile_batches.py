@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from reconcile_cases import Found
-from reconcile_histories import History, Row, Setup
+from reconcile_draws import Setup
+from reconcile_histories import History, Row
 from reconcile_oracle import anomalies, is_told, items_beside_tables, must_be_told
 from reconcile_oracle_tables import Item
 from reconcile_parts import FIRST_MEMBER, MEMBERS

@@ -8,21 +8,21 @@ Or it is healthy except for a known number of anomalies.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeVar
 
-from anomaly_kinds import Planted, planters
-from healthy_history import COORDINATORS, healthy_history
+from anomaly_kinds import Planted, modules, planters
+from healthy_history import healthy_history
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
+from reconcile_draws import Draws, Parts, Setup
 from reconcile_parts import FIRST_MEMBER, MEMBERS, PARTS, draw_group_reads
-from records import FINAL_CONSUMER, RecordBuilder
+from records import RecordBuilder
 
 from ebbtide.record.clients import ClientEvent
-from ebbtide.record.manifest import FinalOffsets, Status
-from ebbtide.record.tables import TABLES
+from ebbtide.record.manifest import FinalOffsets
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -30,29 +30,6 @@ T = TypeVar("T")
 
 TOPICS = 25
 """Topics of a run that a seed draws: a history each, all reconciled in the same jobs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """What a run is, apart from its topics; histories of one setup share a run."""
-
-    status: Status = "complete"
-    final_read: bool = True
-    final_isolation: str = "read_uncommitted"
-    transactions: bool = False
-    transactional: bool = False
-    idempotent: bool = False
-    state: str | None = "CompleteCommit"
-    """What the coordinator says of the transaction at the end."""
-
-    def empty_run(self) -> RecordBuilder:
-        """Return a run without topics but that of offsets; its groups have three coordinators in turn."""
-        run = RecordBuilder(status=self.status, final_consumer=FINAL_CONSUMER if self.final_read else None)
-        run.producer(1, idempotent=self.idempotent, transactional=self.transactional).empty(*TABLES)
-        run.transactions(one=self.state)
-        for epoch, (broker, at_ns) in enumerate(COORDINATORS):
-            run.coordinated_by(broker, epoch=epoch, at_ns=at_ns)
-        return run
 
 
 PLAIN, TRANSACTIONS = Setup(), Setup(transactions=True)
@@ -112,30 +89,6 @@ def _describe_row(row: Row) -> str:
     return " ".join(f"{name}={value}" for name, value in row.items() if name != "topic" and value not in (None, []))
 
 
-class Draws:
-    """What the parts of a history are drawn with."""
-
-    def __init__(self, number: Callable[[int, int], int]) -> None:
-        self.number = number
-
-    def one_of(self, *options: T) -> T:
-        return options[self.number(0, len(options) - 1)]
-
-    def is_drawn(self, per_cent: int) -> bool:
-        return self.number(1, 100) <= per_cent
-
-    def maybe(self, drawn: T) -> T | None:
-        return self.one_of(drawn, drawn, None)
-
-    def numbers_between(self, low: int, high: int) -> list[int]:
-        mask = self.number(0, 2 ** (high - low + 1) - 1)
-        return [number for number in range(low, high + 1) if mask >> (number - low) & 1]
-
-    def offset(self) -> int:
-        """Few, of which some share a block of offsets and some do not."""
-        return self.one_of(0, 1, 2, 3, 62, 63, 64)
-
-
 @cache
 def _numbers(low: int, high: int) -> st.SearchStrategy[int]:
     # Making a strategy takes longer than drawing from it.
@@ -162,8 +115,14 @@ def random_run(dice: random.Random) -> RecordBuilder:
     return run.in_order()
 
 
+@cache
+def _all_parts() -> Parts:
+    """The parts of each kind of anomaly, after those of no kind alone."""
+    return {**PARTS, **{part: per_cent for kind in modules() for part, per_cent in getattr(kind, "PARTS", {}).items()}}
+
+
 def _draw_parts(d: Draws, b: RecordBuilder, setup: Setup, first_member: int = FIRST_MEMBER) -> None:
-    for part, per_cent in PARTS.items():
+    for part, per_cent in _all_parts().items():
         if d.is_drawn(per_cent):
             part(d, b, setup)
     if d.is_drawn(40):

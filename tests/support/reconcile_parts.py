@@ -5,22 +5,13 @@ What they draw has few possible outcomes, so that rows meet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from reconcile_draws import Draws, Parts, Setup, epoch_of
 from records import FINAL_CONSUMER, RecordBuilder
 
-if TYPE_CHECKING:
-    from reconcile_histories import Draws, Setup
-
-Part = Callable[["Draws", RecordBuilder, "Setup"], None]
 FIRST_MEMBER, MEMBERS = 10_000, 3
 """Members of groups that one topic has; those of the next topic have the numbers after them."""
-
-
-def _epoch(offset: int, value: int | None) -> int:
-    """A record is appended under one leader epoch."""
-    return (offset + (value or 0)) % 5
 
 
 def _outcome(d: Draws, setup: Setup) -> dict[str, Any]:
@@ -62,7 +53,7 @@ def _polls(d: Draws, b: RecordBuilder, setup: Setup) -> None:
                 prev_offset=d.maybe(d.offset()),
                 isolation=isolation,
                 polled_ns=d.number(1, 40) + (d.one_of(40, 40, 40, 0) if final else 0),
-                leader_epoch=None if d.is_drawn(10) else _epoch(offset, value),
+                leader_epoch=None if d.is_drawn(10) else epoch_of(offset, value),
                 partition=d.number(0, 1),
             )
 
@@ -167,7 +158,7 @@ def _evidence(d: Draws, b: RecordBuilder, setup: Setup) -> None:
         b.checkpoint(broker, d.number(0, 6), partition=partition)
         for offset in d.numbers_between(0, 4):
             value = None if d.is_drawn(20) else d.number(1, 6)
-            b.replica(broker, value, at=offset, epoch=_epoch(offset, value), partition=partition)
+            b.replica(broker, value, at=offset, epoch=epoch_of(offset, value), partition=partition)
     for epoch in d.numbers_between(0, 3):
         b.led_by(d.one_of(-1, 1, 2, 3), epoch=epoch, at_ns=d.number(1, 40), partition=partition)
 
@@ -244,40 +235,6 @@ def _draw_commits(d: Draws, b: RecordBuilder, setup: Setup) -> None:
             )
 
 
-def _draw_values_in_turn(d: Draws, b: RecordBuilder, setup: Setup) -> None:
-    """Draw two values that consumers got in turn at one offset of a leader epoch: each came back after the other."""
-    offset, value = d.offset(), d.one_of(1, 6)
-    for number in range(d.number(2, 4)):
-        columns = {"polled_ns": 50 + number, "leader_epoch": _epoch(offset, value), "partition": 1}
-        b.read(value, at=offset, consumer=d.one_of(1, 2), **columns)
-        value = 7 - value
-
-
-def _draw_acked_alone(d: Draws, b: RecordBuilder, setup: Setup) -> None:
-    """Draw a record that only its ack shows, among values of known leader epochs.
-
-    The nearest value limits what can have passed it.
-    """
-    values = iter(range(46, 60))
-    sent_ns = d.number(1, 60)
-    b.send(next(values), at=7, acks=1, partition=2, sent_ns=sent_ns, done_ns=sent_ns)
-    for epoch in d.numbers_between(0, 6):
-        b.read(next(values), at=7, consumer=6, polled_ns=90, leader_epoch=epoch, partition=2)
-    for epoch in d.numbers_between(0, 6):
-        asked_ns = d.number(1, 80)
-        b.served(8, epoch=epoch, asked_ns=asked_ns, at_ns=asked_ns, partition=2)
-
-
-def _draw_questions(d: Draws, b: RecordBuilder, setup: Setup) -> None:
-    """Draw answers of one or of many leader epochs, to questions that overlap."""
-    epochs = d.one_of(1, 2, 3, 6, 13, 40)
-    for _ in range(d.number(0, 59)):
-        asked_ns = d.number(0, 99)
-        epoch = min(epochs, asked_ns * epochs // 100 + d.number(0, 2)) * 5
-        times = {"asked_ns": asked_ns, "at_ns": asked_ns + d.number(0, 19)}
-        b.served(asked_ns + d.number(0, 39), epoch=epoch, partition=4, **times)
-
-
 def draw_group_reads(d: Draws, b: RecordBuilder, setup: Setup, first_member: int) -> None:
     """Draw a partition that two groups read in sessions and by resets; they leave some of it out."""
     first, second, other = members = range(first_member, first_member + MEMBERS)
@@ -328,7 +285,7 @@ def _draw_copies(d: Draws, b: RecordBuilder, setup: Setup) -> None:
         b.answer(None, d.number(1, 4), group=group, partition=d.number(0, 1))
 
 
-PARTS: dict[Part, int] = {
+PARTS: Parts = {
     _sends: 80,
     _polls: 90,
     _draw_agreeing_stretch: 50,
@@ -341,8 +298,5 @@ PARTS: dict[Part, int] = {
     lambda d, b, setup: b.compacted(): 7,
     _draw_commits: 50,
     _draw_copies: 40,
-    _draw_values_in_turn: 20,
-    _draw_acked_alone: 25,
-    _draw_questions: 15,
 }
-"""How many of a hundred histories have each."""
+"""The parts that are of no kind of anomaly alone."""

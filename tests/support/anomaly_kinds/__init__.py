@@ -8,6 +8,7 @@
   has them.
 - `plant(builder, n)` and others whose names begin with `plant_`: add so many items to a healthy history, and return how
   many of which kind.
+- `PARTS`, where drawn histories rarely come to the kind: what else they may have, and how many of a hundred do.
 - `MUTANTS`: changes of the rule that its tests must notice.
 """
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconcile_cases import Cases, Found, Mutant, complete
+from reconcile_draws import Draws, Parts, Setup
 from reconcile_oracle_run import clock_went_back
 from reconcile_oracle_tables import Item, PlacedTables, place_of
 from records import RecordBuilder
@@ -131,3 +132,16 @@ def plant(b: RecordBuilder, n: int) -> dict[str, int]:
     for number in range(n):
         b.served(number)
     return {"hw-regression": n}
+
+
+def _draw_questions(d: Draws, b: RecordBuilder, setup: Setup) -> None:
+    """Draw answers of one or of many leader epochs, to questions that overlap."""
+    epochs = d.one_of(1, 2, 3, 6, 13, 40)
+    for _ in range(d.number(0, 59)):
+        asked_ns = d.number(0, 99)
+        epoch = min(epochs, asked_ns * epochs // 100 + d.number(0, 2)) * 5
+        times = {"asked_ns": asked_ns, "at_ns": asked_ns + d.number(0, 19)}
+        b.served(asked_ns + d.number(0, 39), epoch=epoch, partition=4, **times)
+
+
+PARTS: Parts = {_draw_questions: 15}

@@ -6,6 +6,7 @@ import json
 
 from healthy_history import HEALTHY
 from reconcile_cases import Cases, Found, Mutant, compacted, complete, interrupted, no_final_read
+from reconcile_draws import Draws, Parts, Setup
 from reconcile_oracle_run import compacted_topics, has_transactions, is_final, is_unread, lowest_epoch, stands_at
 from reconcile_oracle_tables import Item, PlacedTables, Row, place_of
 from records import RecordBuilder
@@ -194,3 +195,21 @@ def plant(b: RecordBuilder, n: int) -> dict[str, int]:
     """Acked records above all that the final read got."""
     b.acked(*range(100, 100 + n), at=HEALTHY)
     return {"lost": n}
+
+
+def _draw_acked_alone(d: Draws, b: RecordBuilder, setup: Setup) -> None:
+    """Draw a record that only its ack shows, among values of known leader epochs.
+
+    The nearest value limits what can have passed it.
+    """
+    values = iter(range(46, 60))
+    sent_ns = d.number(1, 60)
+    b.send(next(values), at=7, acks=1, partition=2, sent_ns=sent_ns, done_ns=sent_ns)
+    for epoch in d.numbers_between(0, 6):
+        b.read(next(values), at=7, consumer=6, polled_ns=90, leader_epoch=epoch, partition=2)
+    for epoch in d.numbers_between(0, 6):
+        asked_ns = d.number(1, 80)
+        b.served(8, epoch=epoch, asked_ns=asked_ns, at_ns=asked_ns, partition=2)
+
+
+PARTS: Parts = {_draw_acked_alone: 25}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from healthy_history import HEALTHY
 from reconcile_cases import Cases, Mutant, complete, interrupted, no_final_read, read_committed
+from reconcile_draws import Draws, Parts, Setup, epoch_of
 from reconcile_oracle_run import compacted_topics, is_final, is_unread, lowest_epoch, stands_at
 from reconcile_oracle_tables import Item, PlacedTables, Row, place_of
 from records import RecordBuilder
@@ -199,3 +200,15 @@ def plant(b: RecordBuilder, n: int) -> dict[str, int]:
     """Records that only a consumer got."""
     b.read(*range(100, 100 + n), at=HEALTHY)
     return {"vanished": n}
+
+
+def _draw_values_in_turn(d: Draws, b: RecordBuilder, setup: Setup) -> None:
+    """Draw two values that consumers got in turn at one offset of a leader epoch: each came back after the other."""
+    offset, value = d.offset(), d.one_of(1, 6)
+    for number in range(d.number(2, 4)):
+        columns = {"polled_ns": 50 + number, "leader_epoch": epoch_of(offset, value), "partition": 1}
+        b.read(value, at=offset, consumer=d.one_of(1, 2), **columns)
+        value = 7 - value
+
+
+PARTS: Parts = {_draw_values_in_turn: 20}
