@@ -137,6 +137,11 @@ class LeaderEpochs:
             self.length_min[at] = reached.get(first, 0)
             reached[first] = max(self.length_min[at], self.of[at].end_min)
 
+    def sent_below(self, at: int, offset: int) -> int:
+        """Return when the latest acked record below an offset was sent, of those of an election; 0: none is known."""
+        offsets, sent_ns, _ = self.of[at].appended
+        return int(sent_ns[np.searchsorted(offsets, offset)])
+
     def had(self, at: int, value: int | None, offset: int, writer: int | None = None) -> bool | None:
         """Return whether the leader of an election had a record of an earlier epoch, by what was measured.
 

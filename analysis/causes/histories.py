@@ -326,11 +326,10 @@ class Walk:
     def _fetch(self, one: History, at: int, since_ns: int, brokers: Iterable[int]) -> History:
         """Let replicas follow the leader from a time until the state behind `at`, both by the clock of the steps."""
         state = self._states[at]
-        # A leader that died serves no more fetches before it registers again.
-        dead_ns = self._leaders.dead_ns[at]
-        if one.leader is None or not dead_ns:
+        if one.leader is None:
             return one
-        until_ns = min(self._elections.time(at + 1) + self._slack, dead_ns)
+        # A leader that died serves no more fetches before it registers again.
+        until_ns = min(self._elections.time(at + 1) + self._slack, self._leaders.dead_ns[at])
         # A leader that does not know yet that it was deposed serves fetches of those that do not know it, either.
         acted_ns = self._leaders.acted_until[one.leader] + self._slack
         followers = set(brokers).intersection(state.replicas) - self._down(one)

@@ -144,10 +144,13 @@ def _question(partition: EvidentPartition, lost_offset: LostOffset, until: int |
     if not writers and not lost_offset.exact:
         earlier = [at for at in elections.all if elections.states[at].leader_epoch <= epoch]
         writers = [at for at in earlier if partition.leaders.led[at] is not False][-1:]
+    # Under one leader, what has a higher offset was appended later.
+    appended = [partition.epochs.sent_below(at, lost_offset.offset) for at in writers if lost_offset.exact]
+    began = [elections.states[at].at_ns for at in writers]
     return Question(
         offset=lost_offset.offset,
         writers=tuple(writers),
-        sent_ns=min((elections.states[at].at_ns for at in writers), default=0),
+        sent_ns=max(min(began, default=0), min(appended, default=0)),
         read_ns=lost_offset.since_ns,
         may_be_older=not lost_offset.exact,
         until=until,

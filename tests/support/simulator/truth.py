@@ -251,7 +251,7 @@ class Truth:
                     one.node: one.at
                     for one in sim.faults.disk_losses
                     # Without the times of each node, the record has only those of the step.
-                    if entry.wrote_at <= one.at + sim.setup.measured
+                    if entry.wrote_at <= one.at + sim.setup.measured + _SLACK
                     and (one.fired if "node-times" in self._lacks else one.at) <= until
                     if not self._is_measured or one.ends.get(number, 0) > entry.offset
                 }

@@ -6,11 +6,11 @@ from typing import Any
 
 import causes_rows as row
 import pytest
-from causes_by_hand import ask, cut, disk, down, event, ns, partition, question, rules, state, watermarks
+from causes_by_hand import OTHER, ask, cut, disk, down, event, ns, partition, question, rules, sends, state, watermarks
 
 from analysis.causes.evidence import SLACK_NS, DiskLoss, MeasuredEnds, ReadRows
 from analysis.causes.histories import Guilt, Walk
-from analysis.causes.intervals import DISK_TOOK_IT
+from analysis.causes.intervals import DISK_TOOK_IT, NEVER_HAD_IT
 from analysis.causes.partition import EvidentPartition
 from ebbtide.record.node_times import Span
 
@@ -148,3 +148,27 @@ def test_a_leader_that_follows_another_one_serves_no_more_fetches(sent_s: float,
     )
     asked = {"sent_ns": ns(sent_s), "done_s": sent_s + 0.1, "acks_all": False}
     assert ask(found, **asked).may_be_kept is may_be_kept
+
+
+@pytest.mark.parametrize(("partition_epoch", "may_never_have_had_it"), [(1, False), (2, True)])
+def test_a_disk_that_was_measured_behind_a_gap_need_not_have_held_this_record(
+    partition_epoch: int, *, may_never_have_had_it: bool
+) -> None:
+    # A leader that the gap hides may have led by then, with another record at the offset.
+    found = partition(
+        row.ALL,
+        state(1, 6, -1, 2, (3,), partition_epoch=partition_epoch),
+        state(2, 9, 3, 3, (3,), partition_epoch=partition_epoch + 1),
+        disks=(disk(3, 4, 6),),
+        downs=(down(3, 4, 7),),
+        final=row.replaced_under(3),
+    )
+    reasons = {one.guilt.reasons & NEVER_HAD_IT for one in ask(found, acks_all=False).histories}
+    assert bool(max(reasons)) is may_never_have_had_it
+
+
+@pytest.mark.parametrize(("at", "sent_s"), [(3, 0), (5, 2.5), (8, 3)])
+def test_an_offset_was_appended_after_those_below_it_were_sent(at: int, sent_s: float) -> None:
+    acked = sends((OTHER, 4, 1, 2.5, 2.6), (OTHER + 1, 3, 1, 2, 2.1), (OTHER + 2, 7, 1, 3, 3.1))
+    found = partition(row.ALONE, sends=acked)
+    assert found.epochs.sent_below(0, at) == ns(sent_s)

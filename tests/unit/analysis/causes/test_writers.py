@@ -67,7 +67,7 @@ def test_a_broker_that_had_died_before_its_election_wrote_nothing(died_s: int, w
     found = row.led_by_name(
         downs=(down(2, died_s),),
         broker_events=(event(1, 0.5, 2, "registered"),),
-        sends=sends((VALUE, OFFSET, 1, 7.1, 8.1)),
+        sends=sends((VALUE, OFFSET, 1, 6.9, 8.1)),
         final=rows(),
     )
     assert [found.elections.all[place] for place in found.may_have_written[0].nonzero()[0]] == writers
