@@ -108,25 +108,35 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
 
 
+@contextlib.contextmanager
+def _session(*, many: bool) -> Iterator[SparkSession]:
+    """A Spark session whose Java process leaves the cores to tests that have the host."""
+    from analysis.spark.session import session
+
+    priority = os.getpriority(os.PRIO_PROCESS, 0)
+    _set_priority(PRIORITY + LATER)
+    with session(many=many) as spark:
+        _set_priority(priority)
+        yield spark
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests of a worker that need one: it takes seconds to start.
 
     Plans that a test makes itself suit few rows, too: Spark's own settings make 200 tasks of each shuffle.
     """
-    from analysis.spark.session import plans_for, session
+    from analysis.spark.session import plans_for
 
-    priority = os.getpriority(os.PRIO_PROCESS, 0)
-    _set_priority(PRIORITY + LATER)
-    with session(many=True) as spark, plans_for(spark, 0):
-        _set_priority(priority)
+    with _session(many=True) as spark, plans_for(spark, 0):
         yield spark
 
 
 @pytest.fixture(scope="session")
-def spark_if_needed(request: pytest.FixtureRequest) -> Callable[[], SparkSession]:
-    """The same session, for a record that may need none: it starts once something can have gone wrong there."""
-    return lambda: request.getfixturevalue("spark")
+def spark_if_needed() -> Iterator[Callable[[], SparkSession]]:
+    """The session of a worker, for the few records of live tests: it starts once something can be wrong in one."""
+    with contextlib.ExitStack() as at_end:
+        yield functools.cache(lambda: at_end.enter_context(_session(many=False)))
 
 
 def _set_priority(priority: int) -> None:
