@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
 from checkout import ROOT
+from command_tree import commands
 from daemon_up import Up
 from made_cluster import MadeCluster, served_cluster
 from recorded_nights import store_of_nights
@@ -23,7 +24,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import VERDICT
 from ebbtide.scenario import catalogue
 from harness.cli.cluster_fault import result_of
-from harness.cli.main import main, root_command
+from harness.cli.main import main
 from tools.pages import schemas
 from tools.pages.schemas import json_outputs
 
@@ -37,23 +38,13 @@ def test_the_schemas_are_those_of_the_outputs() -> None:
         assert (schemas.DOCS / path).read_bytes() == content, "run: python -m tools.pages.schemas"
 
 
-def leaves_of(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command that runs without a subcommand, with the words that name it."""
-    if not isinstance(command, click.Group) or command.invoke_without_command:
-        yield path, command
-    if isinstance(command, click.Group):
-        with click.Context(command) as ctx:
-            for name in command.list_commands(ctx):
-                below = command.get_command(ctx, name)
-                assert below is not None
-                yield from leaves_of(below, (*path, name))
-
-
 def test_every_verb_has_the_flag_and_a_schema() -> None:
     listed = {verb for one in OUTPUTS.values() for verb in one.verbs}
     without = {"scenarios show", "cluster exec"}
     seen = set()
-    for path, command in leaves_of(root_command(), ()):
+    for path, command in commands():
+        if isinstance(command, click.Group) and not command.invoke_without_command:
+            continue
         # All kinds of a fault print the same.
         verb = " ".join(path[:2] if path[:2] == ("cluster", "fault") else path)
         assert any("--json" in one.opts for one in command.params) == (verb not in without), verb

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from command_tree import commands
 
 from ebbtide.errors import ExitCode
 from ebbtide.scenario.plain_values import STEP_KEYS
 from ebbtide.scenario.steps.table import KINDS, SHOWN, StepKind, keys_of
 from ebbtide.scenario.validate_admin import validate_error_name
-from harness.cli.main import main, root_command
+from harness.cli.main import main
 
 MOST = 64
 """Options of the whole command, without those of the kinds of faults: a user cannot know more."""
@@ -32,19 +33,9 @@ ONLY_PROGRAMS = {("analyze", "--many"), ("cluster up", "--tied")}
 
 def options() -> Iterator[tuple[str, click.Option]]:
     """Every option of the command, with the words that name its verb."""
-    for path, command in _commands(root_command(), ()):
+    for path, command in commands():
         if path[:2] != ("cluster", "fault") or len(path) == 2:
             yield from ((" ".join(path), one) for one in command.params if isinstance(one, click.Option))
-
-
-def _commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    yield path, command
-    if isinstance(command, click.Group):
-        with click.Context(command) as ctx:
-            for name in command.list_commands(ctx):
-                below = command.get_command(ctx, name)
-                assert below is not None
-                yield from _commands(below, (*path, name))
 
 
 def test_an_option_has_the_same_metavar_in_every_verb() -> None:

@@ -7,11 +7,10 @@ import re
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
+from command_tree import commands
 from made_snapshots import ELR, cluster, topic
 
 from analysis.advise.advice import advise
@@ -20,7 +19,7 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.shipped import GROUPS, files_by_group
 from ebbtide.streams import shown_output
 from harness.cli.advise_table import print_advice
-from harness.cli.main import main, root_command
+from harness.cli.main import main
 
 WIDTHS = (80, 40)
 WHOLE = 10_000
@@ -31,17 +30,7 @@ LEFT_OUT = re.compile(r"\(no room for: ([^;]*); [^)]*\)")
 COMMAND = re.compile(r"\s*(next:\s+)?ebbtide ")
 
 
-def verbs(command: click.Command, *path: str) -> Iterator[str]:
-    yield shlex.join([*path, "--help"])
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None
-            yield from verbs(inner, *path, name)
-
-
-HELP = list(verbs(root_command()))
+HELP = [shlex.join([*path, "--help"]) for path, _ in commands()]
 LISTINGS = [
     "scenarios",
     "kafka list",
