@@ -135,18 +135,17 @@ class CommandBase(click.Command):
         needed: bool = False,
         repeated: bool = False,
         least: int | None = None,
-        most: int | None = None,
         completes: Completer | None = None,
     ) -> None:
         """Declare an option with a value.
 
-        A `repeated` option has a tuple of all its values. `least` and `most` are the bounds of a number.
+        A `repeated` option has a tuple of all its values. `least` is the least that a number may be.
         """
         name = dest or flag.removeprefix("--").replace("-", "_")
         option = click.Option(
             [name, flag],
             required=needed,
-            type=value_type(type, choices, least, most),
+            type=value_type(type, choices, least),
             # A default of None would stand for a value that is missing.
             **({} if needed else {"default": default}),
             metavar=metavar or (None if choices else flag.removeprefix("--").upper()),
@@ -174,8 +173,6 @@ class CommandBase(click.Command):
         *,
         help: str = "",
         type: type[str] | type[Path] = str,
-        choices: Sequence[str] = (),
-        default: Any = None,
         metavar: str | None = None,
         needed: bool = True,
         many: bool = False,
@@ -185,8 +182,8 @@ class CommandBase(click.Command):
         argument = _Argument(
             [name],
             required=needed,
-            type=value_type(type, choices),
-            **({} if needed or many else {"default": default}),
+            type=value_type(type),
+            **({} if needed or many else {"default": None}),
             nargs=-1 if many else 1,
             metavar=metavar,
             help=help,

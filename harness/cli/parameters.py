@@ -32,14 +32,14 @@ class _WholeNumber(click.IntRange):
             number = int(value)
         except ValueError:
             raise WrongValue(UsageError("not a whole number", where=name_in_usage(param), got=repr(value))) from None
-        if (self.min is not None and number < self.min) or (self.max is not None and number > self.max):
-            allowed = f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
+        if self.min is not None and number < self.min:
+            allowed = f"{self.min} or more"
             raise WrongValue(UsageError("out of range", where=name_in_usage(param), got=str(number), allowed=allowed))
         return number
 
     def _describe_range(self) -> str:
         # Click writes "x<=None" where there is no bound.
-        return "" if self.min is None and self.max is None else super()._describe_range()
+        return "" if self.min is None else super()._describe_range()
 
 
 class TimeWithUnit(click.ParamType[str]):
@@ -90,7 +90,7 @@ def duration_s_of(flag: str, text: str) -> float:
 
 
 def value_type(
-    kind: type[Any] | click.ParamType[Any], choices: Sequence[str], least: int | None = None, most: int | None = None
+    kind: type[Any] | click.ParamType[Any], choices: Sequence[str] = (), least: int | None = None
 ) -> click.ParamType[Any]:
     """Return the Click type that parses values of this kind, or one of the choices."""
     if choices:
@@ -99,7 +99,7 @@ def value_type(
         return kind
     if kind is Path:
         return _PathValue()
-    return click.STRING if kind is str else _WholeNumber(least, most)
+    return click.STRING if kind is str else _WholeNumber(least)
 
 
 def completer_for(
