@@ -5,19 +5,16 @@ A line may also have several paths, with a NUL between them. Their records share
 The session starts and warms up before the first path comes, and is kept until stdin ends. So a caller with a record now
 and then does not wait for Spark's start.
 
-A caller that was killed leaves paths behind: many may wait in the pipe. So the process also ends as soon as nobody can
-read its answers. Otherwise it would write into records that the next start of the caller judges.
+A caller that was killed leaves paths behind: many may wait in the pipe. So the process begins with no record once
+nobody can read its answers. Otherwise it would write into records that the next start of the caller judges.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import select
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,12 +41,13 @@ def judge_from_stdin(*, many: bool = False, fail_on: FailOn = "outcome") -> Exit
     from harness.cli.judging import JudgingSession
 
     codes: set[ExitCode] = set()
-    reader = _AnswerReader()
     with unwind_on_signals(), contextlib.closing(JudgingSession(many=many)) as session:
         _start_early(session)
         for line in iter(sys.stdin.readline, ""):
             if paths := [path for path in line.rstrip("\n").split(TOGETHER_MARK) if path]:
-                codes |= _judge_and_print(session, paths, fail_on, reader)
+                if _is_reader_gone():
+                    return ExitCode.HARNESS_FAILED
+                codes |= _judge_and_print(session, paths, fail_on)
         session.load_common_classes()
     # Nothing was judged, so nothing is as predicted.
     return ExitCode.worst(codes or {ExitCode.INCONCLUSIVE})
@@ -59,40 +57,13 @@ class _RecordWaits(Exception):
     """Ends the judgement of the made record: on a busy host, the record would wait for minutes."""
 
 
-class _AnswerReader:
-    """The other end of stdout, if it is a pipe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.is_gone = False
-        self._is_needed = False
-        threading.Thread(target=self._await_end, name="ebbtide-answer-reader", daemon=True).start()
-
-    @contextlib.contextmanager
-    def is_needed(self) -> Iterator[None]:
-        """Unwind the stack of this process as soon as the reader is gone, if that happens before the block ends."""
-        with self._lock:
-            if self.is_gone:
-                raise SystemExit(ExitCode.HARNESS_FAILED)
-            self._is_needed = True
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._is_needed = False
-
-    def _await_end(self) -> None:
-        poll = select.poll()
-        try:
-            # Without events, poll reports only errors. A pipe has one once its last reader is gone.
-            poll.register(sys.stdout.fileno(), 0)
-        except OSError:  # not a file, as in a test
-            return
-        poll.poll()
-        with self._lock:
-            self.is_gone = True
-            if self._is_needed:
-                os.kill(os.getpid(), signal.SIGTERM)
+def _is_reader_gone() -> bool:
+    """Whether nobody can read the answers any more, if stdout is a pipe."""
+    poll = select.poll()
+    with contextlib.suppress(OSError):  # in a test it may be no file
+        # Without events, poll reports only errors. A pipe has one once its last reader is gone.
+        poll.register(sys.stdout.fileno(), 0)
+    return bool(poll.poll(0))
 
 
 def _start_early(session: JudgingSession) -> None:
@@ -117,16 +88,14 @@ def _start_early(session: JudgingSession) -> None:
             raise
 
 
-def _judge_and_print(
-    session: JudgingSession, paths: Sequence[str], fail_on: FailOn, reader: _AnswerReader
-) -> set[ExitCode]:
+def _judge_and_print(session: JudgingSession, paths: Sequence[str], fail_on: FailOn) -> set[ExitCode]:
     """Judge the records of a line in the same jobs, print an answer for each, and return their exit codes."""
     from harness.cli.judging import judge_together
 
     records = [Path(path) for path in paths]
     ends: Mapping[Path, Verdict | Exception]
     can_judge = False
-    with contextlib.ExitStack() as stack, reader.is_needed():
+    with contextlib.ExitStack() as stack:
         try:
             session.started()
             can_judge = True
@@ -138,7 +107,7 @@ def _judge_and_print(
                 raise
             if can_judge and len(paths) > 1:
                 # A bug with one of them.
-                return {code for path in paths for code in _judge_and_print(session, [path], fail_on, reader)}
+                return {code for path in paths for code in _judge_and_print(session, [path], fail_on)}
             ends = dict.fromkeys(records, error)
         return {
             _print_answer(path, ends[record], fail_on, can_judge=can_judge)

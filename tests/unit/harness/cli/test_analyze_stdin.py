@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 from collections.abc import Sequence
@@ -10,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from ebbtide.errors import HarnessError
-from ebbtide.waiting import wait_until
-from harness.cli import judging
-from harness.cli.analyze_stdin import _AnswerReader, _judge_and_print
+from harness.cli import analyze_stdin, judging
+from harness.cli.analyze_stdin import _judge_and_print, judge_from_stdin
 from harness.cli.judging import JudgingSession
 
 
@@ -29,7 +30,7 @@ def test_records_that_a_bug_keeps_from_being_judged_together_are_judged_one_by_o
 
     monkeypatch.setattr(judging, "judge_together", judge)
     monkeypatch.setattr(JudgingSession, "started", lambda *_: None)
-    assert _judge_and_print(JudgingSession(), ["one", "two"], "outcome", _AnswerReader()) == {3}
+    assert _judge_and_print(JudgingSession(), ["one", "two"], "outcome") == {3}
     assert asked == [["one", "two"], ["one"], ["two"]]
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(one["record"], one["failure"], one["can_judge"]) for one in answers] == [
@@ -38,24 +39,22 @@ def test_records_that_a_bug_keeps_from_being_judged_together_are_judged_one_by_o
     ]
 
 
-def test_who_has_the_last_answer_may_go_while_the_session_collects_its_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_record_is_judged_once_nobody_can_read_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = os.pipe()
-    answers = os.fdopen(theirs, "w")
-    monkeypatch.setattr("sys.stdout", answers)
-    monkeypatch.setattr(JudgingSession, "started", lambda *_: None)
-    reader = _AnswerReader()
-    collected = []
+    judged: list[Path] = []
 
-    def collect(_session: object) -> None:
-        assert json.loads(os.read(ours, 1 << 16))["failure"] == "no one"
+    def judge(_session: object, records: Sequence[Path]) -> dict[Path, HarnessError]:
+        judged.extend(records)
         os.close(ours)
-        wait_until(lambda: reader.is_gone, awaited="that the reader of answers is seen to be gone", timeout_s=30)
-        collected.append("garbage")
+        return {record: HarnessError("no") for record in records}
 
-    monkeypatch.setattr(
-        judging, "judge_together", lambda _, records: {one: HarnessError(f"no {one}") for one in records}
-    )
-    monkeypatch.setattr(JudgingSession, "collect_garbage", collect)
-    assert _judge_and_print(JudgingSession(), ["one"], "outcome", reader) == {3}
-    answers.close()
-    assert collected == ["garbage"]
+    monkeypatch.setattr(judging, "judge_together", judge)
+    monkeypatch.setattr(JudgingSession, "started", lambda *_: None)
+    monkeypatch.setattr(analyze_stdin, "_start_early", lambda _: None)
+    monkeypatch.setattr("sys.stdin", io.StringIO("one\ntwo\n"))
+    with contextlib.suppress(BrokenPipeError), os.fdopen(theirs, "w") as answers:
+        monkeypatch.setattr("sys.stdout", answers)
+        with contextlib.suppress(BrokenPipeError):
+            judge_from_stdin()
+        assert judged == [Path("one")]
+        assert analyze_stdin._is_reader_gone()
