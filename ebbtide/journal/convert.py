@@ -9,10 +9,13 @@ one counts; a transaction without an end is unknown.
 from __future__ import annotations
 
 import shutil
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -39,7 +42,6 @@ from ebbtide.journal.frames import (
     unpack_watermarks,
 )
 from ebbtide.journal.outcomes import UNRESOLVED
-from ebbtide.journal.spans import Spans
 from ebbtide.record.clients import TxnOutcome, write_client_events
 from ebbtide.record.files import JOURNAL_DIR, new_file, own_folder
 from ebbtide.record.folder import RecordFolder
@@ -157,16 +159,17 @@ def _row_groups(chunks: Iterator[Columns], schema: pa.Schema) -> Iterator[Column
 
 
 def _rows_of_sends(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
-    answers: dict[int, Spans[AnsweredSends]] = {}
+    answered: dict[int, list[AnsweredSends]] = defaultdict(list)
     transactions = _Transactions()
     for kind, payload in reader.frames():
         if kind == ANSWERED:
             answer = unpack_answered(payload)
-            answers.setdefault(answer.partition, Spans()).put(answer.first_sequence, answer.count, answer)
+            answered[answer.partition].append(answer)
         elif kind == TXN_BEGUN:
             transactions.begin(*unpack_txn_begun(payload))
         elif kind == TXN_ENDED:
             transactions.end(*unpack_txn_ended(payload))
+    answers = {partition: LastAnswers(each) for partition, each in answered.items()}
     seen: dict[int, int] = {}
     for kind, payload in reader.frames():
         if kind != HANDED:
@@ -178,8 +181,8 @@ def _rows_of_sends(header: JournalHeader, reader: JournalReader) -> Iterator[Col
         first += skip
         seen[partition] = max(seen.get(partition, 0), first + len(values))
         columns: Columns = {name: [] for name in SENDS.names}
-        spans = answers.get(partition) or Spans()
-        for start, count, found in spans.cover(first, len(values)):
+        last = answers.get(partition) or LastAnswers(())
+        for start, count, found in last.cover(first, len(values)):
             _extend_answer(columns, start, count, found)
         constants = {
             "topic": header.topics[0],
@@ -194,6 +197,32 @@ def _rows_of_sends(header: JournalHeader, reader: JournalReader) -> Iterator[Col
             columns["txn"] += [txn] * count
             columns["txn_outcome"] += [outcome] * count
         yield columns
+
+
+class LastAnswers:
+    """The last answer to each send of one partition, of `answers` in the order in which they came.
+
+    An answer is for a whole batch, so memory is used per answer, and not per send.
+    """
+
+    def __init__(self, answers: Sequence[AnsweredSends]) -> None:
+        self._by_start = sorted(enumerate(answers), key=lambda one: one[1].first_sequence)
+        self._starts = [answer.first_sequence for _, answer in self._by_start]
+        self._longest = max((answer.count for answer in answers), default=0)
+
+    def cover(self, first: int, count: int) -> Iterator[tuple[int, int, AnsweredSends | None]]:
+        """Yield `(start, count, answer)` pieces that together are exactly this range; None: there is no answer."""
+        if not count:
+            return
+        low, high = bisect_right(self._starts, first - self._longest), bisect_left(self._starts, first + count)
+        found = sorted(self._by_start[low:high], key=lambda one: one[0])
+        numbers = np.zeros(count, np.int64)
+        for number, (_, answer) in enumerate(found, 1):
+            begin = answer.first_sequence - first
+            numbers[max(0, begin) : max(0, begin + answer.count)] = number
+        for begin, end in pairwise([0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), count]):
+            number = int(numbers[begin])
+            yield first + begin, end - begin, found[number - 1][1] if number else None
 
 
 class _Transactions:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.errors import HarnessError
-from ebbtide.journal.convert import JOURNAL_DIR, ROW_GROUP_ROWS, convert_journals
+from ebbtide.journal.convert import JOURNAL_DIR, ROW_GROUP_ROWS, LastAnswers, convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import (
     STATUSES,
@@ -28,7 +28,6 @@ from ebbtide.journal.frames import (
     pack_watermarks,
 )
 from ebbtide.journal.outcomes import Outcome
-from ebbtide.journal.spans import Spans
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.tables import POLLS, SENDS, WATERMARKS
 from ebbtide.waiting import wait_until
@@ -283,14 +282,18 @@ ranges = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=25
 
 
 @given(ranges, st.integers(0, 70), st.integers(0, 40))
-def test_spans_give_what_one_dictionary_would(puts: list[tuple[int, int]], first: int, count: int) -> None:
-    spans: Spans[int] = Spans()
-    model: dict[int, int] = {}
-    for value, (start, length) in enumerate(puts):
-        spans.put(start, length, value)
-        model |= dict.fromkeys(range(start, start + length), value)
-    covered: list[int | None] = []
-    for start, length, found in spans.cover(first, count):
+def test_the_last_answer_to_a_send_counts_as_in_one_dictionary(
+    batches: list[tuple[int, int]], first: int, count: int
+) -> None:
+    answers = [
+        AnsweredSends(partition=0, first_sequence=at, count=size, status=0, base_offset=number, done_ns=0, error="")
+        for number, (at, size) in enumerate(batches)
+    ]
+    model: dict[int, AnsweredSends] = {}
+    for answer in answers:
+        model |= dict.fromkeys(range(answer.first_sequence, answer.first_sequence + answer.count), answer)
+    covered: list[AnsweredSends | None] = []
+    for start, length, found in LastAnswers(answers).cover(first, count):
         assert start == first + len(covered)
         covered += [found] * length
     assert covered == [model.get(at) for at in range(first, first + count)]
