@@ -42,7 +42,8 @@ def an_unknown_release_is_a_mistake(runner: CommandRunner) -> None:
 
 def a_chaos_run_is_judged_with_its_steps(runner: CommandRunner, settings: Settings) -> Path:
     """The run is inconclusive because a step never fires. Returns its record."""
-    parts = {"topics": {"orders": {}}, "producers": [], "consumers": []}
+    orders = {"replication_factor": 1, "min_isr": 1}
+    parts = {"cluster": {"brokers": 1}, "topics": {"orders": orders}, "producers": [], "consumers": []}
     chaos, lease = runner.open_chaos(chaos_scenario(parts, KAFKA, None), KAFKA, settings, keep=False)
     try:
         assert (chaos.topics, chaos.kafka) == (("orders",), KAFKA)
