@@ -252,6 +252,12 @@ def draw_group_reads(d: Draws, b: RecordBuilder, setup: Setup, first_member: int
             b.final(value, at=offset, **final)
     if d.is_drawn(30):
         b.end(log_start=at + d.number(0, 4), **columns)
+    if d.is_drawn(15):
+        # Two records lie between these sessions: by chance alone, groups leave out few that they must get.
+        for session, (consumer, offset) in enumerate(((first, at), (second, at + 3))):
+            read = {"consumer": consumer, "session": session, "leader_epoch": 0, "polled_ns": 5 + 20 * session}
+            b.read(log[offset], at=offset, **read, **columns)
+        return
     is_known = d.is_drawn(80)
     for session in range(d.number(1, 5)):
         now, consumer, partitions = 5 + 20 * session, d.one_of(first, *members), d.one_of((0,), (3,), (0, 3))
@@ -272,7 +278,8 @@ def draw_group_reads(d: Draws, b: RecordBuilder, setup: Setup, first_member: int
 def _draw_copies(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     """Draw copies of few inputs by few groups; what was sent and read says which of them are visible.
 
-    Some inputs surely have two copies that a read_committed consumer got: by chance alone that is rare.
+    Some inputs surely have two copies that a read_committed consumer got, and some have none: by chance alone both are
+    rare.
     """
     for value in d.numbers_between(1, 6):
         b.copy(value, of=d.number(0, 3), group=d.one_of("g", "g", "h"), partition=d.number(0, 1))
@@ -281,6 +288,10 @@ def _draw_copies(d: Draws, b: RecordBuilder, setup: Setup) -> None:
         for value in (1, 2):
             b.copy(value, of=of, group="g", partition=partition)
             b.read(value, at=d.offset(), partition=partition, session=value, isolation="read_committed")
+    if d.is_drawn(20):
+        columns = {"partition": d.number(0, 1)}
+        b.copy(6, of=0, group="g", **columns).answer(None, 4, group="g", **columns)
+        b.final(90, at=2, isolation=setup.final_isolation, **columns)
     for group in ("g", "h"):
         b.answer(None, d.number(1, 4), group=group, partition=d.number(0, 1))
 

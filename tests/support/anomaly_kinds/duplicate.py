@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from healthy_history import HEALTHY
 from reconcile_cases import Cases, Found, Mutant, complete
+from reconcile_draws import Draws, Parts, Setup
 from reconcile_oracle_run import places_of, stands_at
 from reconcile_oracle_tables import Item, PlacedTables, Row
 from records import RecordBuilder
@@ -99,3 +100,14 @@ def plant(b: RecordBuilder, n: int) -> dict[str, int]:
     """Values that the final log has once more."""
     b.final(*range(n), at=HEALTHY)
     return {"duplicate": n}
+
+
+def _draw_three_places(d: Draws, b: RecordBuilder, setup: Setup) -> None:
+    """Draw a value at two places of the final log, or at one, and at one below its start."""
+    columns = {"partition": 5}
+    b.send(95, at=0, **columns).read(95, at=0, **columns).end(log_start=2, high_watermark=200, **columns)
+    for offset in range(190, 190 + d.number(1, 2)):
+        b.final(95, at=offset, isolation=setup.final_isolation, **columns)
+
+
+PARTS: Parts = {_draw_three_places: 20}
