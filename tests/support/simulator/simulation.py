@@ -218,7 +218,7 @@ class Simulation:
     def end(self, broker: Broker, *, killed: bool) -> None:
         """End a broker's process at once."""
         self._troubles.append((broker.node, self.now))
-        self.truth.ended(broker.node, self.now)
+        self.truth.reigns.ended(broker.node, self.now)
         broker.up = broker.registered = broker.stopping = False
         broker.killed = killed
         broker.paused_until = 0

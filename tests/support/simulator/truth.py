@@ -8,25 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from simulator.clients import Send
 from simulator.controller import ElectionMade
 from simulator.history import Answer
+from simulator.leads import Candidate, Lead
+from simulator.reigns import Reigns
 from simulator.replica import Entry, Replica
 from simulator.script import MS
 
 if TYPE_CHECKING:
     from simulator.simulation import Broker, Simulation
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """An election that led without a record, and what each replica had of the record at that moment."""
-
-    election: ElectionMade
-    fates: dict[int, str]
 
 
 @dataclass(frozen=True)
@@ -42,21 +36,6 @@ class Missing:
     until: int | None = None
 
 
-@dataclass(frozen=True)
-class Lead:
-    """An election: the records that its winner had, and each replica's fate for all others.
-
-    `led`: whether the winner began to lead. `is_doubtful`: nothing shows whether it did. Nothing of its epoch was seen,
-    and its broker ended or was hindered about that time.
-    """
-
-    election: ElectionMade
-    has: frozenset[int]
-    fates: dict[int, dict[int, str]]
-    led: bool = True
-    is_doubtful: bool = False
-
-
 class Truth:
     """What really happened to every record."""
 
@@ -67,40 +46,14 @@ class Truth:
         self.leads: dict[int, list[Lead]] = {}
         self._elected: dict[int, Lead] = {}
         self._writers: dict[int, int] = {}
-        self._led_since: dict[int, int] = {}
-        self._elected_alive: set[int] = set()
-        self._ends: list[tuple[int, int]] = []
-        self._reigns: dict[int, list[tuple[int, int]]] = {}
+        self.reigns = Reigns()
         self._lost_as_it_joined: set[tuple[int, int]] = set()
         self._stale_joins: dict[int, list[tuple[int, int]]] = defaultdict(list)
-
-    def ended(self, broker: int, at: int) -> None:
-        """Note that a broker's process ended."""
-        self._ends.append((broker, at))
 
     def may_have_another_writer(self, sim: Simulation, number: int, send: Send) -> bool:
         """Return whether times alone do not show which leader wrote a record: two of them may have led meanwhile."""
         assert send.done_at is not None
-        first, last = send.sent_at - _SLACK, send.done_at + _SLACK
-        if number not in self._reigns:
-            mine = [self.all_elections[order] for order in sorted(self._elected_alive)]
-            self._reigns[number] = [self._reign(sim, one) for one in mine if one.partition == number]
-        return sum(since <= last and until >= first for since, until in self._reigns[number]) > 1
-
-    def _reign(self, sim: Simulation, election: ElectionMade) -> tuple[int, int]:
-        """Return from when until when the winner may have led by an election, as far as a run can show it.
-
-        Nobody sees when it learns of an election. It leads no more once it ended, or joined the ISR of a later leader.
-        """
-        broker, number = election.after.leader, election.partition
-        over = [at for one, at in self._ends if one == broker and at >= election.at]
-        states = [row for row in sim.controller.rows["partitions"] if row["partition"] == number]
-        over += [
-            after["at_ns"]
-            for before, after in pairwise(states)
-            if after["metadata_offset"] > election.metadata_offset and broker in set(after["isr"]) - set(before["isr"])
-        ]
-        return self._led_since.get(election.order, election.at), min(over, default=sim.now)
+        return self.reigns.count_within(sim, number, send.sent_at - _SLACK, send.done_at + _SLACK) > 1
 
     def stood_twice_at_its_offset(self, number: int, entry: Entry) -> bool:
         """Return whether a retry wrote the value at the same offset in another epoch: to evidence it is one record."""
@@ -117,13 +70,13 @@ class Truth:
         broker = sim.brokers[election.after.leader]
         replica = broker.replicas.get(election.partition)
         if broker.up:
-            self._elected_alive.add(election.order)
+            self.reigns.elected(election)
         if replica is not None:
             self._elected[election.order] = self._lead_of(election, replica, sim)
 
     def led(self, election: ElectionMade, replica: Replica, sim: Simulation) -> None:
         """Note that an elected broker began to lead, and which records it lacks."""
-        self._led_since[election.order] = sim.now
+        self.reigns.led(election, sim.now)
         self.leads.setdefault(replica.number, []).append(self._lead_of(election, replica, sim))
 
     def _lead_of(self, election: ElectionMade, replica: Replica, sim: Simulation) -> Lead:
