@@ -49,15 +49,20 @@ class Liveness:
     def died_by(self, broker: int, state: PartitionState) -> int:
         """Return the first time at or after a state by which the broker was surely dead, if it led by that state.
 
-        A process that may have ended before the broker registered for that state is not the one that led.
+        A process that may have ended before the broker registered for that state is not the one that led. Where no
+        registration is known, nor is one if the next process had the time to register.
         """
         if self._lives.get(broker):
             life = self._life_at(broker, state)
             return NEVER if life is None else life.down.ended.last_ns
         registered, _ = self.registrations_around(broker, state)
         since_ns = max([state.at_ns - self.slack, *(one.at_ns + self.slack for one in registered)])
-        ends = (one.ended.last_ns for one in self._downs[broker])
+        ends = [one.ended.last_ns for one in self._downs[broker] if registered or self._is_last_by(one, state)]
         return min((end for end in ends if end >= since_ns), default=NEVER)
+
+    def _is_last_by(self, down: Down, state: PartitionState) -> bool:
+        """Whether the process behind one that ended had not had the time to register by a state."""
+        return state.at_ns < down.started_ns + _BOOTS_NS - self.slack
 
     def silences(self, one: int, other: int) -> list[tuple[int, int]]:
         """Return, by the clock of the steps, when surely nothing passed between two ends; overlaps are joined."""
@@ -197,9 +202,7 @@ class Liveness:
 
             None has registered since. Where no registration is known, none has had the time to register.
             """
-            if before:
-                return before[-1].at_ns + self.slack < one.ended.first_ns
-            return state.at_ns < one.started_ns + _BOOTS_NS - self.slack
+            return before[-1].at_ns + self.slack < one.ended.first_ns if before else self._is_last_by(one, state)
 
         return any(one.ended.last_ns <= earliest_ns and is_of(one) for one in self._downs[broker])
 

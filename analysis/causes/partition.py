@@ -72,9 +72,10 @@ class EvidentPartition:
         losses = tuple(
             disk
             for disk in self.evidence.disks
-            if disk.broker == broker and since_ns <= disk.within.first_ns and disk.within.last_ns < state.at_ns
+            if disk.broker == broker and since_ns <= disk.within.last_ns < state.at_ns
         )
         is_session_known = bool(registered) and self.evidence.cluster.log_whole
+        is_session_known &= all(since_ns <= disk.within.first_ns for disk in losses)
         return losses, is_session_known or self.liveness.has_dead_session(broker, state)
 
     def may_be_stale(self, broker: int, leader: int, at: int) -> bool:

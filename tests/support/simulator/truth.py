@@ -317,9 +317,10 @@ class Truth:
             answers.append(("last-replica-standing", at))
         if why == "S":
             answers.append(("stale-isr-join", at))
-        if answers and not all(one.is_allowed for one in by_name):
-            # An election that was not allowed put it into the ISR, and is no less to blame.
-            answers.append(("unexplained", at))
+        # An election that was not allowed put it into the ISR, and is no less to blame.
+        forbidden = [one.metadata_offset for one in by_name if not one.is_allowed]
+        if answers and forbidden:
+            answers += [("unexplained", one) for one in (at, *forbidden)]
         return answers
 
     def _by_name(self, entry: Entry, found: Candidate, why: str) -> list[Answer]:

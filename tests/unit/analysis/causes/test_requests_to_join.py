@@ -6,9 +6,10 @@ from typing import Any
 
 import causes_rows as row
 import pytest
-from causes_by_hand import disk, down, event, rules
+from causes_by_hand import disk, down, event, ns, rules
 
-from analysis.causes.evidence import SLACK_NS
+from analysis.causes.evidence import SLACK_NS, DiskLoss
+from ebbtide.record.node_times import Span
 
 JOIN = 2
 """The state by which broker 2 enters the ISR, at 5 s; broker 1 leads since 1 s."""
@@ -32,6 +33,12 @@ NEVER_SEEN = {"broker_events": ()}
         ({"broker_events": (event(1, 4, 2, "registered"),)}, [4], True),
         ({**ONCE, "disks": (disk(2, 5),)}, [], True),
         ({**ONCE, "disks": (disk(2, 0.4), disk(3, 4), disk(2, 4.5))}, [4.5], True),
+        # Nobody knows whether the loss was before the registration or behind it.
+        (
+            {**ONCE, "downs": (), "disks": (DiskLoss(broker=2, within=Span(first_ns=ns(0.4), last_ns=ns(0.6))),)},
+            [0.4],
+            False,
+        ),
     ],
 )
 def test_the_losses_behind_a_request_ended_the_process_that_made_it(

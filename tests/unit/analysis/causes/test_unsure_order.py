@@ -39,6 +39,15 @@ def test_a_process_that_may_have_ended_before_the_registration_is_not_the_one_th
     assert Liveness(cluster).died_by(1, state(1, 5.5, 1, (1,), epoch=1)) == died_s * SECOND
 
 
+@pytest.mark.parametrize(("slack_s", "died_s"), [(0.2, 6), (3, 12)])
+def test_without_a_registration_the_next_process_may_have_led_if_it_had_the_time_to_register(
+    slack_s: float, died_s: float
+) -> None:
+    downs = (hand.down(1, 6, 7), hand.down(1, 12))
+    cluster = ClusterEvidence(broker_events=None, downs=downs, slack_ns=int(slack_s * SECOND))
+    assert Liveness(cluster).died_by(1, state(1, 5.5, 1, (1,), epoch=1)) == died_s * SECOND
+
+
 @pytest.mark.parametrize(
     ("slack_s", "order"), [(0.2, ["state", "state", "disk"]), (3, ["state", "disk", "state", "disk"])]
 )
