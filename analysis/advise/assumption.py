@@ -13,7 +13,7 @@ from analysis.advise.release import ReleaseFacts, assumed_release
 from analysis.spec.partition import MV_ELR
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSIONS, levels_of, newest_metadata_version
-from ebbtide.releases.known_releases import ELR_VERSION, KNOWN, METADATA_VERSION, parse_version
+from ebbtide.releases.known_releases import ELR_VERSION, KNOWN, METADATA_VERSION, require_release
 from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN, ClusterSnapshot
 from ebbtide.suggestions import did_you_mean
 
@@ -182,7 +182,7 @@ def parse_assumption(text: str) -> Assumption:
                 allowed=", ".join(_KEYS),
             )
         if name == KAFKA:
-            parse_version(value)
+            require_release(value)
             if levels_of(value) is None or Version(value) >= Version("5"):
                 raise UsageError(
                     "the specification does not know this release", where=_WHERE, got=value, allowed="3.3 to 4.4"

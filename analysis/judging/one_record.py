@@ -41,6 +41,7 @@ from analysis.judge.trace.of_run import seen_actions
 from analysis.judging.scans import SCANS, SCANS_IF_POSSIBLE
 from analysis.reconcile.model import LostCommits, LostRange, VanishedRange
 from analysis.record.nothing_sent import ended_before_sending
+from analysis.record.protocol import judged_by
 from analysis.record.record import Record
 from analysis.record.small_files import Missing
 from analysis.record.whole import is_evidence_whole, is_raw_whole
@@ -192,6 +193,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
         properties=results,
         coverage=facts,
         rule_files=[one.file for one in own] or msgspec.UNSET,
+        protocol=judged_by(manifest.kafka_name) or msgspec.UNSET,
     )
 
 

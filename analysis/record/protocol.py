@@ -6,7 +6,8 @@ They follow from feature levels, configs and the release.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 
 from packaging.version import InvalidVersion, Version
@@ -15,17 +16,47 @@ from analysis.record.timeline import Timeline
 from analysis.spec.partition import NO_EPOCH, NOBODY, Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import VARIANTS, protocol_for
-from ebbtide.errors import UsageError
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.rows import PartitionState, Row
 from ebbtide.record.topic_lives import name_of
-from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
+from ebbtide.record.verdict import JudgedBy
+from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION, is_known, judged_as, version_of
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
-OLDEST_VARIANT, NEWEST_VARIANT = "kraft", "elr_43"
-"""The variants for a release older or newer than every release the model knows."""
+NEWEST_VARIANT = "elr_43"
+
+_named: Protocol | None = None
+
+
+@contextmanager
+def judged_by_variant(protocol: Protocol) -> Iterator[None]:
+    """Judge the records of the block by this variant, whatever their releases are."""
+    global _named
+    before, _named = _named, protocol
+    try:
+        yield
+    finally:
+        _named = before
+
+
+def protocol_in_force(kafka: str, features: Mapping[str, int]) -> Protocol:
+    """Return the variant that a release is judged by with its `features`. Raises `UsageError` as `protocol_for` does.
+
+    It is the one that `--variant` names, or else that of the nearest known release.
+    """
+    if _named is not None:
+        return _named
+    return protocol_for(kafka if _version(kafka) is None else judged_as(kafka).version, features)
+
+
+def judged_by(kafka: str) -> JudgedBy | None:
+    """Return the rules that a release is judged by; None if the text is not a release."""
+    if _version(kafka) is None:
+        return None
+    variant = protocol_in_force(kafka, {}).name.replace("_", "-")
+    return JudgedBy(variant=variant, nearest=judged_as(kafka).version, known=is_known(kafka))
 
 
 class Software:
@@ -248,17 +279,11 @@ class RulesInForce:
 
 def _version(release: str) -> Version | None:
     try:
-        return Version(release)
+        return version_of(release)
     except InvalidVersion:
         return None
 
 
 def _variant(release: str) -> Protocol | None:
     """Return the variant that a release runs; None if the release is not known."""
-    version = _version(release)
-    if version is None:
-        return None
-    try:
-        return protocol_for(release, {})
-    except UsageError:
-        return VARIANTS[NEWEST_VARIANT if version >= Version("4") else OLDEST_VARIANT]
+    return None if _version(release) is None else protocol_in_force(release, {})

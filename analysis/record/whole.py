@@ -33,6 +33,7 @@ from ebbtide.record.steps import STEPS
 from ebbtide.record.sums import changed_files, files_below, files_of_run
 from ebbtide.record.tables import TABLES
 from ebbtide.releases import first_with
+from ebbtide.releases.builds import number_of
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.admin import DeleteTopicStep
@@ -319,7 +320,7 @@ def _gaps_by_upgrades(record: RecordFiles) -> Iterator[Gap]:
     for step in steps:
         to = step.figures(StartStep.Proof).to
         for node in step.nodes if to is not None else ():
-            if to not in [one.kafka for one in record.manifest.releases.get(str(node), ())]:
+            if number_of(str(to)) not in [one.kafka for one in record.manifest.releases.get(str(node), ())]:
                 what = f"release {to} of node {node}"
                 yield Gap("manifest", what, f"manifest.json has no {what}, which steps.jsonl says that it ran")
 

@@ -61,7 +61,7 @@ def target(record: Record) -> str | None:
     if manifest.kafka is None:
         return None
     levels = {} if isinstance(record.scenario, Missing) else record.scenario.cluster.features
-    return shown_path(manifest.release_path, is_assumed=manifest.kafka_assumed, levels=levels)
+    return shown_path(manifest.named_path, is_assumed=manifest.kafka_assumed, levels=levels)
 
 
 def releases(manifest: Manifest) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import docker
 import msgspec
 from docker.errors import APIError, ImageNotFound
-from packaging.version import Version
 
 from cluster.host.containers import DockerError
 from ebbtide.errors import UsageError
+from ebbtide.releases.builds import is_build
+from ebbtide.releases.known_releases import version_of
 
 _OWN = "ebbtide/kafka"
 _OFFICIAL = "apache/kafka"
@@ -41,7 +42,7 @@ class BuiltImage(msgspec.Struct, frozen=True, kw_only=True):
 
 def own_reference(kafka: str) -> str:
     """Return the reference of the image of a release that is built on this host."""
-    return f"{_OWN}:{kafka}"
+    return f"{_OWN}:{kafka.replace('@', '-')}"
 
 
 def official_reference(kafka: str) -> str:
@@ -62,6 +63,8 @@ def find_image(client: docker.DockerClient, kafka: str, asked: str | None = None
                 "no such image on this host", got=asked, where="the Docker daemon", next=f"docker pull {asked}"
             )
         return found
+    if is_build(kafka):
+        return find_own_image(client, kafka, "built on this host from its jars")
     return _find(client, official_reference(kafka), "the Kafka project's image, on this host") or find_own_image(
         client, kafka, f"built on this host; {official_reference(kafka)} is not here"
     )
@@ -84,7 +87,7 @@ def built_images(client: docker.DockerClient) -> list[BuiltImage]:
         for tag in image.tags
         if tag.startswith(f"{_OWN}:") and RELEASE in image.labels
     ]
-    return sorted(found, key=lambda image: Version(image.kafka))
+    return sorted(found, key=lambda image: version_of(image.kafka))
 
 
 def remove_image(client: docker.DockerClient, kafka: str) -> bool:

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import msgspec
 
@@ -32,6 +33,8 @@ FETCH_TIMEOUT_S = 1800.0
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>ebbtide</groupId><artifactId>release</artifactId><version>1</version>
+  <repositories>{repositories}
+  </repositories>
   <dependencies>{dependencies}
   </dependencies>
 </project>
@@ -59,11 +62,16 @@ class ArtifactMissing(HarnessError):
 
 
 def copy_runtime_jars(
-    artifacts: Sequence[Artifact], into: Path, log: Path, on_jar: Callable[[int], None] = lambda count: None
+    artifacts: Sequence[Artifact],
+    into: Path,
+    log: Path,
+    on_jar: Callable[[int], None] = lambda count: None,
+    repository: str | None = None,
 ) -> None:
     """Copy `artifacts` and everything that they need at run time into a folder.
 
-    `on_jar` is called with the number of jars seen so far. Maven's output goes to `log`. Raises `ArtifactMissing`, or
+    `on_jar` is called with the number of jars seen so far. Maven's output goes to `log`. The URL of a `repository` adds
+    it to those that Maven's settings name. Raises `ArtifactMissing`, or
     `HarnessError` for every other failure.
     """
     maven = shutil.which("mvn")
@@ -80,7 +88,7 @@ def copy_runtime_jars(
     arguments = shlex.split(environment.pop("MAVEN_ARGS", ""))
     with scratch_folder(MAVEN) as scratch:
         pom = scratch / "pom.xml"
-        pom.write_text(_pom(artifacts))
+        pom.write_text(_pom(artifacts, repository))
         command = [maven, *arguments, "--batch-mode", "--strict-checksums", "--update-snapshots", f"--file={pom}"]
         command += ["-Dstyle.color=never", _COPY_GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={into}"]
         code, output = _run(command, environment, log, on_jar)
@@ -88,10 +96,13 @@ def copy_runtime_jars(
         raise _maven_error(code, output, log)
 
 
-def _pom(artifacts: Sequence[Artifact]) -> str:
+def _pom(artifacts: Sequence[Artifact], repository: str | None) -> str:
+    named = (
+        "" if repository is None else f"\n    <repository><id>named</id><url>{escape(repository)}</url></repository>"
+    )
     template = "\n    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
     lines = (template.format(a.group, a.name, a.version) for a in artifacts)
-    return _POM.format(dependencies="".join(lines))
+    return _POM.format(dependencies="".join(lines), repositories=named)
 
 
 def _run(

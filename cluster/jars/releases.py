@@ -1,6 +1,7 @@
 """Kafka releases by version: fetched with Maven, cached and checked.
 
-A release is a folder `<cache>/kafka/<version>/` with `jars/` and `release.json`. The JSON lists each jar's size and
+A release is a folder `<cache>/kafka/<version>/` with `jars/` and `release.json`. So is a build, by its name
+(`cluster.builds` puts it there). The JSON lists each jar's size and
 SHA-256 as fetched. By then Maven has checked the repository's checksums, and the jars of a known release have the
 digests that the project has for them. The folder is made beside its final place and renamed, under one lock for the
 whole cache, since Maven's local repository does not support two writers. Every use hashes the content, which takes
@@ -20,14 +21,14 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from packaging.version import Version
 
 from cluster.jars.digests import known_digests, require_known, sha256_of, unlike_known
 from cluster.jars.maven import FETCH_TIMEOUT_S, Artifact, ArtifactMissing, copy_runtime_jars
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.locks import await_lock
 from ebbtide.places import cache_dir, check_own
-from ebbtide.releases.known_releases import nearest_release, parse_version, published_releases
+from ebbtide.releases.builds import is_build, not_cached_error
+from ebbtide.releases.known_releases import nearest_release, parse_version, published_releases, version_of
 
 LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.logFile=System.out",
@@ -119,7 +120,7 @@ def jars_of(version: str) -> list[Path]:
 
 
 def digests_to_record(version: str) -> Mapping[str, str]:
-    """Return the SHA-256 of each jar of a cached release that the project has no digests for; else nothing.
+    """Return the SHA-256 of each jar of a cached release or build that the project has no digests for; else nothing.
 
     Raises as `jars_of`.
     """
@@ -129,6 +130,8 @@ def digests_to_record(version: str) -> Mapping[str, str]:
 def _usable(version: str) -> CachedRelease:
     parse_version(version)
     release = _load(version, verify=True)
+    if is_build(version) and (release is None or release.problem is not None):
+        raise not_cached_error(version)
     if release is None:
         raise HarnessError(f"Kafka {version} has not been fetched", next=f"ebbtide kafka fetch {version}")
     if release.problem is not None:
@@ -143,9 +146,10 @@ def _usable(version: str) -> CachedRelease:
 
 def cached_releases(verify: bool = False) -> list[CachedRelease]:
     """Return the releases in the cache, oldest first; `verify` hashes every jar."""
-    root = _releases_dir()
+    root = releases_dir()
     names = [path.name for path in root.iterdir() if not path.name.startswith(".")] if root.is_dir() else []
-    versions = sorted((name for name in names if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", name)), key=Version)
+    releases = (name for name in names if is_build(name) or re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", name))
+    versions = sorted(releases, key=version_of)
     return [release for version in versions if (release := _load(version, verify)) is not None]
 
 
@@ -157,7 +161,7 @@ def ensure(versions: Iterable[str], progress: Progress = _ignore_event) -> list[
     wanted = list(dict.fromkeys(versions))
     for version in wanted:
         parse_version(version)
-    return [_load_intact(version) or fetch(version, progress) for version in wanted]
+    return [load_intact(version) or fetch(version, progress) for version in wanted]
 
 
 def fetch(version: str, progress: Progress = _ignore_event) -> CachedRelease:
@@ -166,12 +170,14 @@ def fetch(version: str, progress: Progress = _ignore_event) -> CachedRelease:
     Raises `UsageError` for an unknown release, `HarnessError` when Maven, the network or the disk fails.
     """
     parse_version(version)
-    intact = _load_intact(version)
+    intact = load_intact(version)
     if intact is not None:
         progress(FetchEvent(version=version, phase="cached", jars=len(intact.jars)))
         return intact
-    with _translate_disk_errors(_releases_dir()), _lock_cache(version, progress):
-        intact = _load_intact(version)
+    if is_build(version):
+        raise not_cached_error(version)
+    with locked_cache(version, progress):
+        intact = load_intact(version)
         if intact is not None:
             progress(FetchEvent(version=version, phase="cached", jars=len(intact.jars)))
             return intact
@@ -187,12 +193,13 @@ def _artifact(version: str) -> str:
     return f"kafka-{version}"
 
 
-def _releases_dir() -> Path:
+def releases_dir() -> Path:
+    """Return the folder of the cache with a folder for each release and build."""
     return cache_dir() / "kafka"
 
 
 def _load(version: str, verify: bool = False) -> CachedRelease | None:
-    folder = _releases_dir() / version
+    folder = releases_dir() / version
     if not folder.is_dir():
         return None
     for path in (folder, *folder.rglob("*")):
@@ -210,7 +217,8 @@ def _load(version: str, verify: bool = False) -> CachedRelease | None:
     )
 
 
-def _load_intact(version: str) -> CachedRelease | None:
+def load_intact(version: str) -> CachedRelease | None:
+    """Return a release or build of the cache, its content hashed; None if it is missing or damaged."""
     release = _load(version, verify=True)
     return release if release is not None and release.problem is None else None
 
@@ -232,56 +240,89 @@ def _problem(folder: Path, listing: _JarListing, verify: bool) -> str | None:
 
 
 def _download(version: str, progress: Progress) -> CachedRelease:
-    root = _releases_dir()
+    with new_folder() as new:
+        try:
+            copy_jars(version, new / "jars", progress)
+        except ArtifactMissing as error:
+            raise _missing_error(version, error) from None
+        return keep(version, new)
+
+
+@contextlib.contextmanager
+def new_folder() -> Iterator[Path]:
+    """Yield the path of a folder in the cache for jars, under the cache's lock; what `keep` does not take goes."""
+    root = releases_dir()
     for left in root.glob(f"{_PART}*"):
         shutil.rmtree(left)
-    log = root / f".maven-{version}.log"
     part = Path(tempfile.mkdtemp(prefix=_PART, dir=root))
     try:
-        jars = part / "new" / "jars"
-        _copy_jars(version, jars, log, progress)
-        paths = sorted(jars.iterdir())
-        listing = _JarListing(
-            version=version,
-            jars={path.name: _Jar(size=path.stat().st_size, sha256=sha256_of(path)) for path in paths},
-        )
-        require_known(_artifact(version), listing.digests)
-        (jars.parent / _LISTING).write_bytes(msgspec.json.format(msgspec.json.encode(listing)) + b"\n")
-        if (root / version).exists():
-            (root / version).rename(part / "damaged")
-        jars.parent.rename(root / version)
+        yield part / "new"
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    log.unlink()
-    release = _load(version)
+
+
+def keep(name: str, new: Path) -> CachedRelease:
+    """Put a folder with `jars/` into the cache under a name, in place of what is there.
+
+    Raises `HarnessError` if they are not the jars that the project knows as that release.
+    """
+    paths = sorted((new / "jars").iterdir())
+    jars = {path.name: _Jar(size=path.stat().st_size, sha256=sha256_of(path)) for path in paths}
+    listing = _JarListing(version=name, jars=jars)
+    require_known(_artifact(name), listing.digests)
+    (new / _LISTING).write_bytes(msgspec.json.format(msgspec.json.encode(listing)) + b"\n")
+    kept = releases_dir() / name
+    if kept.exists():
+        kept.rename(new.parent / "replaced")
+    new.rename(kept)
+    release = _load(name)
     assert release is not None
     return release
 
 
-def _copy_jars(version: str, jars: Path, log: Path, progress: Progress) -> None:
+def copy_jars(version: str, jars: Path, progress: Progress = _ignore_event, repository: str | None = None) -> None:
     """Fill `jars` with the release and the log binding that its slf4j-api accepts.
 
-    slf4j silently ignores a binding of another version: the brokers would log nothing.
+    slf4j silently ignores a binding of another version: the brokers would log nothing. Raises as `copy_runtime_jars`.
     """
-    _copy_jars_with(_LOG_BINDING, version, jars, log, progress)
-    interface = next((path.stem.removeprefix("slf4j-api-") for path in jars.glob("slf4j-api-*.jar")), None)
-    if interface is not None and interface != _LOG_BINDING.version:
-        shutil.rmtree(jars)
-        matching = msgspec.structs.replace(_LOG_BINDING, version=interface)
-        _copy_jars_with(matching, version, jars, log, progress)
+    log = releases_dir() / f".maven-{version}.log"
 
-
-def _copy_jars_with(binding: Artifact, version: str, jars: Path, log: Path, progress: Progress) -> None:
-    jars.mkdir(parents=True)
-    try:
+    def copy(binding: Artifact) -> None:
+        jars.mkdir(parents=True)
         copy_runtime_jars(
             [Artifact(group="org.apache.kafka", name=_KAFKA, version=version), binding],
             jars,
             log,
             lambda count: progress(FetchEvent(version=version, phase="fetching", jars=count)),
+            repository,
         )
-    except ArtifactMissing as error:
-        raise _missing_error(version, error) from None
+
+    copy(_LOG_BINDING)
+    if (binding := _binding_for(jars)) != _LOG_BINDING:
+        shutil.rmtree(jars)
+        copy(binding)
+    log.unlink()
+
+
+def _binding_for(jars: Path) -> Artifact:
+    found = next((path.stem.removeprefix("slf4j-api-") for path in jars.glob("slf4j-api-*.jar")), _LOG_BINDING.version)
+    return msgspec.structs.replace(_LOG_BINDING, version=found)
+
+
+def add_log_binding(jars: Path) -> None:
+    """Put the log binding of their slf4j-api beside some jars: from another release of the cache, or by Maven."""
+    binding = _binding_for(jars)
+    name = f"{binding.name}-{binding.version}.jar"
+    if (jars / name).exists():
+        return
+    for release in cached_releases():
+        path = release.dir / "jars" / name
+        if release.problem is None and name in release.digests and sha256_of(path) == release.digests[name]:
+            shutil.copyfile(path, jars / name)
+            return
+    with tempfile.TemporaryDirectory(dir=jars.parent) as scratch:
+        copy_runtime_jars([binding], Path(scratch), releases_dir() / ".maven-slf4j.log")
+        shutil.copyfile(Path(scratch, name), jars / name)
 
 
 def _missing_error(version: str, error: ArtifactMissing) -> HarnessError | UsageError:
@@ -303,15 +344,17 @@ def _missing_error(version: str, error: ArtifactMissing) -> HarnessError | Usage
 
 
 @contextlib.contextmanager
-def _lock_cache(version: str, progress: Progress) -> Iterator[None]:
-    _releases_dir().mkdir(parents=True, exist_ok=True)
-    with await_lock(
-        _releases_dir() / _LOCK,
-        purpose="another fetch to end",
-        timeout_s=FETCH_TIMEOUT_S,
-        note=lambda _: progress(FetchEvent(version=version, phase="waiting")),
-    ):
-        yield
+def locked_cache(version: str, progress: Progress = _ignore_event) -> Iterator[None]:
+    """Lock the cache for the block. An error of the disk is raised as `HarnessError`."""
+    with _translate_disk_errors(releases_dir()):
+        releases_dir().mkdir(parents=True, exist_ok=True)
+        with await_lock(
+            releases_dir() / _LOCK,
+            purpose="another fetch to end",
+            timeout_s=FETCH_TIMEOUT_S,
+            note=lambda _: progress(FetchEvent(version=version, phase="waiting")),
+        ):
+            yield
 
 
 @contextlib.contextmanager

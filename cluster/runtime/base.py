@@ -14,6 +14,7 @@ from cluster.host.ledger import Ledger
 from ebbtide import run_clock
 from ebbtide.record.manifest import NodeRelease
 from ebbtide.record.node_times import NodeTimes, Span
+from ebbtide.releases.builds import number_of
 from ebbtide.scenario.model import ClusterSpec, NodeRole
 
 PowerLossMethod = Literal["fs-shutdown", "truncate"]
@@ -175,7 +176,7 @@ class NodeReleases:
     def note_start(self, node_id: int) -> int:
         """Note that the node starts now; returns the time in nanoseconds."""
         now_ns = run_clock.now_ns()
-        kafka, earlier = self._installed[node_id], self._started.setdefault(node_id, [])
+        kafka, earlier = number_of(self._installed[node_id]), self._started.setdefault(node_id, [])
         if not (earlier and earlier[-1].kafka == kafka):
             earlier.append(NodeRelease(kafka=kafka, started_ns=now_ns))
             if earlier[1:] and self._follow is not None:

@@ -26,6 +26,7 @@ from cluster.runtime.jvm import JavaProgram, jvm_options
 from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.record.node_times import NodeTimes
+from ebbtide.releases.builds import is_build
 from ebbtide.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -289,10 +290,13 @@ def _script(gate: Path, log: Path, image: Image, kafka: str, programs: dict[Task
         f' -cp "$classes" {shlex.join([program.main, *program.arguments])} ;;\n'
         for task, program in programs.items()
     )
+    # The image of a build is made from its jars. Another one may hold a build of the release, such as 4.5.0-SNAPSHOT.
+    jars = f"{LIBS}/kafka_*.jar" if is_build(kafka) else f"{LIBS}/kafka_*-{kafka}.jar {LIBS}/kafka_*-{kafka}-*.jar"
     return (
         f"read -r task <{shlex.quote(str(gate))} || exit 1\n"
         f"exec >>{shlex.quote(str(log))} 2>&1 </dev/null\n"
-        f"ls {LIBS}/kafka_*-{kafka}.jar >/dev/null 2>&1 || {{\n"
+        f'for jar in {jars}; do [ -e "$jar" ] && break; done\n'
+        '[ -e "$jar" ] || {\n'
         f"  echo ERROR the image {shlex.quote(image.reference)} does not hold Kafka {kafka}: $(ls {LIBS}/kafka_*.jar)\n"
         f"  exit {WRONG_RELEASE}\n}}\n"
         # A class archive is valid for one order of the jars, by the bytes of their names.

@@ -17,6 +17,7 @@ from cluster.jars.releases import Progress, ensure
 from cluster.runtime.jvm import TOOL_HEAP_MB, JavaProgram, installation_of, jvm_options
 from cluster.runtime.tool_command import COMPILER, ToolCommand, arguments_for
 from ebbtide.errors import HarnessError
+from ebbtide.java import require_java
 from ebbtide.scenario.kafka_settings import KafkaSetting
 
 _JARS = ("janino", "commons-compiler")
@@ -63,18 +64,34 @@ def defined_settings(kafka: str, progress: Progress) -> list[KafkaSetting]:
     Raises `UsageError` for an unknown release, and `HarnessError` if the jars do not say.
     """
     tool = ensure_compiler(kafka, progress)
-    class_path = os.pathsep.join(tool.class_path)
-    command = [tool.executable, *tool.options, "-cp", class_path, COMPILER, *arguments_for(_SETTINGS_SOURCE, [])]
+    lines = _output_of(tool, _SETTINGS_SOURCE, "settings they define")
+    return [_setting(line, kafka) for line in lines if line.startswith(_PLACES)]
+
+
+def lines_of_program(source: Path, jars: Sequence[Path], what: str, kafka: str) -> list[str]:
+    """Return what a Java program prints that asks the classes in these jars; `what` it asks is for an error.
+
+    Raises `HarnessError` if the classes do not say, as where one has moved.
+    """
+    options, class_path = jvm_options(_HEAP_MB, None), (*map(str, jars), *map(str, compiler_jars()))
+    java = str(require_java().executable)
+    tool = ToolCommand(kafka=kafka, executable=java, options=tuple(options), class_path=class_path)
+    return _output_of(tool, source, what)
+
+
+def _output_of(tool: ToolCommand, source: Path, what: str) -> list[str]:
+    command = [tool.executable, *tool.options, "-cp", os.pathsep.join(tool.class_path)]
+    command += [COMPILER, *arguments_for(source, [])]
+    what, where = f"Kafka's jars do not say which {what}", f"Kafka {tool.kafka}"
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
-        raise HarnessError(
-            "Kafka's jars do not say which settings they define", got=f"no answer in {_TIMEOUT_S:g} s"
-        ) from None
+        raise HarnessError(what, where=where, got=f"no answer in {_TIMEOUT_S:g} s") from None
     if said.returncode:
-        last = (said.stderr.strip().splitlines() or ["nothing"])[-1]
-        raise HarnessError("Kafka's jars do not say which settings they define", where=f"Kafka {kafka}", got=last)
-    return [_setting(line, kafka) for line in said.stdout.splitlines() if line.startswith(_PLACES)]
+        lines = said.stderr.strip().splitlines() or ["nothing"]
+        cause = next((line for line in reversed(lines) if line.startswith("Caused by: ")), lines[-1])
+        raise HarnessError(what, where=where, got=cause.removeprefix("Caused by: "))
+    return said.stdout.splitlines()
 
 
 def _setting(line: str, kafka: str) -> KafkaSetting:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.pytest_plugin.markers import UNPLACED_CHAOS, MarkerPlace
 from ebbtide.pytest_plugin.steps import as_toml
+from ebbtide.releases.builds import number_of
 
 if TYPE_CHECKING:
     from ebbtide.errors import EbbtideError, UsageError
@@ -85,7 +86,7 @@ def _prediction(kafka: str, expected: Sequence[str] | None) -> Mapping[str, obje
     from ebbtide.scenario.model import AllowedCause
 
     causes = [one for one in expected or () if one in get_args(AllowedCause)]
-    prediction: dict[str, object] = {"kafka": f"=={kafka}", "clause": "the test's own expectation"}
+    prediction: dict[str, object] = {"kafka": f"=={number_of(kafka)}", "clause": "the test's own expectation"}
     if len(causes) == 1:
         # The plugin itself checks that the cause occurred. The prediction only allows it: with more, a run without
         # the cause, or in which it only made the HW go back, would be inconclusive.

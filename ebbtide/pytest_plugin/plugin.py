@@ -266,15 +266,12 @@ def _passed(run: RunRecord | None) -> str:
 @pytest.fixture(scope="session")
 def kafka_version(request: pytest.FixtureRequest) -> str:
     """The Kafka release of a marker, of --ebbtide-kafka, or the newest known."""
-    from_marker = getattr(request, "param", None)
-    if from_marker is not None:
-        return str(from_marker)
-    from_option = request.config.stash[PLUGIN].settings.kafka
-    if from_option is not None:
-        return from_option
+    from ebbtide.releases.builds import names_jars
     from ebbtide.releases.known_releases import KNOWN
 
-    return KNOWN[-1].version
+    plugin = request.config.stash[PLUGIN]
+    kafka: str = getattr(request, "param", None) or plugin.settings.kafka or KNOWN[-1].version
+    return call_or_fail(lambda: plugin.runner.fetch(kafka)) if names_jars(kafka) else kafka
 
 
 @pytest.fixture(scope="session")

@@ -84,7 +84,7 @@ def read_record(path: Path) -> RunRecord:
     return RunRecord(
         path=path,
         verdict=verdict,
-        kafka=manifest.kafka,
+        kafka=manifest.kafka_name,
         kafka_assumed=manifest.kafka_assumed,
         seed=manifest.seed,
         next=next_command(str(path), manifest, verdict),

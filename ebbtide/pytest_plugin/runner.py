@@ -86,11 +86,14 @@ class CommandRunner:
             for check in checks
         ]
 
-    def fetch(self, kafka: str) -> None:
-        """Call `ebbtide kafka fetch` for a release that may not be there."""
-        done = _run_to_end([*self._command, "kafka", "fetch", kafka])
+    def fetch(self, kafka: str) -> str:
+        """Call `ebbtide kafka fetch` for a release that may not be there, or jars; return how it is called."""
+        import json
+
+        done = _run_to_end([*self._command, "kafka", "fetch", kafka, "--json"])
         if done.returncode != 0:
             raise self._command_error(done)
+        return str(json.loads(done.stdout)[0]["version"])
 
     def run_scenario(
         self, scenario: str, kafka: str, settings: Settings, *, keep: bool

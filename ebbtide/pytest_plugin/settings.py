@@ -43,7 +43,7 @@ def add_options(parser: pytest.Parser) -> None:
         ("runs", "DIR", "the folder for run records (default: runs)"),
         ("seed", "N", "the seed of all random choices (default: a new one)"),
         ("runtime", "RUNTIME", "where the nodes run: auto, docker or local (default: auto)"),
-        ("kafka", "RELEASE", "the release for tests without a marker that names one"),
+        ("kafka", "RELEASE", "the release, or the jars of a build, for tests without a marker that names one"),
         ("command", "COMMAND", "the ebbtide command to start (default: the one of this environment)"),
         ("replay", "RUN", "use the release and seed of this record, and replay it for tests of its scenario"),
     ):
@@ -123,12 +123,14 @@ def _command(text: str | None, wrong_option: Callable[[str, str], pytest.UsageEr
 
 
 def wrong_release(kafka: str) -> str | None:
-    """Return why this text cannot be a Kafka release; None if it may be one."""
+    """Return why this text cannot be a Kafka release, nor say where jars are; None if it may be one."""
     from ebbtide.errors import UsageError
+    from ebbtide.releases.builds import names_jars
     from ebbtide.releases.known_releases import parse_version
 
     try:
-        parse_version(kafka)
+        if not names_jars(kafka):
+            parse_version(kafka)
     except UsageError as error:
         return error.render()
     return None
@@ -166,7 +168,7 @@ def _settings_of_replay(settings: Settings, record: Path) -> Settings:
     return replace(
         settings,
         seed=settings.seed if manifest.seed is None else manifest.seed,
-        kafka=manifest.kafka,
+        kafka=manifest.kafka_name,
         replay=record,
         scenario=manifest.scenario,
     )

@@ -6,7 +6,6 @@ edited, when more is known.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 from itertools import takewhile
@@ -19,6 +18,7 @@ from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.record.contents import check_contents
 from ebbtide.record.files import check_ended, is_going, write_atomically
 from ebbtide.record.folder import RecordFolder
+from ebbtide.releases.builds import RecordedBuild
 from ebbtide.releases.known_releases import shown_release
 from ebbtide.scenario.foreign_files import foreign_error_at
 from ebbtide.scenario.model import Acks, FileSystem, WriteBack
@@ -181,6 +181,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     - `topic_ids` has the name of each topic by its id, as Kafka prints ids. Empty: not known.
     - `kafka` is the release on which the topics were made; with `kafka_assumed` the judge assumes its patch.
     - `releases` has, by node id and oldest first, each release that the node ran; empty: every node ran `kafka`.
+    - `build`: what ran is no published release; `kafka` has its three numbers. Null: the release `kafka` ran.
     - `jars` has the SHA-256 of each jar by name, for each release that ran from jars and is not among the known ones.
     - `ignored_properties`, by their paths in the scenario, had no effect: this release does not know them.
     - `watch`: the cluster was not Ebbtide's own (`ebbtide watch`); null: it was.
@@ -194,6 +195,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     kafka: str = ""
     kafka_assumed: bool = False
+    build: RecordedBuild | None = None
     releases: Annotated[dict[str, Annotated[tuple[NodeRelease, ...], _Few]], _Few] = {}
     jars: Annotated[dict[str, Annotated[dict[str, str], _Few]], _Few] = {}
     features: dict[str, int] = {}
@@ -245,13 +247,23 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shown_kafka(self) -> str:
         """The release in words, as every text has it; `unknown` if the record has none."""
-        return shown_release(self.kafka, is_assumed=self.kafka_assumed)
+        return shown_release(self.kafka_name, is_assumed=self.kafka_assumed)
+
+    @property
+    def kafka_name(self) -> str:
+        """The release or the build, as `--kafka` takes it."""
+        return self.kafka if self.build is None else self.build.name
 
     @property
     def release_path(self) -> tuple[str, ...]:
         """Each release that a node ran, in the order in which the first node started on it."""
         starts = sorted((one.started_ns, one.kafka) for each in self.releases.values() for one in each)
         return tuple(dict.fromkeys(kafka for _, kafka in starts)) or (self.kafka,)
+
+    @property
+    def named_path(self) -> tuple[str, ...]:
+        """The releases of `release_path`, by the name of the build where one ran."""
+        return tuple(self.kafka_name if kafka == self.kafka else kafka for kafka in self.release_path)
 
 
 def reason_of_message(message: str) -> str:
@@ -279,14 +291,6 @@ def is_record(path: Path) -> bool:
     """Whether the path is the folder of a run record."""
     # Unlike `Path.is_file`, this raises for no name, however long.
     return is_file(path / MANIFEST)
-
-
-def has_record_version(folder: Path) -> bool:
-    """Whether this folder has a manifest.json of a run record: other tools have files of that name too."""
-    with contextlib.suppress(UsageError, msgspec.DecodeError):
-        head = decode_json(read_file(folder / MANIFEST, what=MANIFEST), object)
-        return isinstance(head, dict) and "record_version" in head
-    return False
 
 
 def records_of(folder: Path) -> list[Path]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
 from ebbtide.errors import EbbtideError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
+from ebbtide.releases.known_releases import version_of
 from ebbtide.rules.table import ANOMALIES
 from ebbtide.scenario.model import Prediction, Scenario
 from ebbtide.scenario.parse import load
@@ -44,7 +45,7 @@ def predicts(scenario: Scenario, kafka: str) -> bool:
 
 def _has_in_range(prediction: Prediction, kafka: str) -> bool:
     try:
-        return SpecifierSet(prediction.kafka).contains(Version(kafka), prereleases=True)
+        return SpecifierSet(prediction.kafka).contains(version_of(kafka), prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         return False
 

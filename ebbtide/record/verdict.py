@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
+from packaging.version import Version
 
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import RECORD_VERSION, Manifest
+from ebbtide.releases.known_releases import KNOWN, judged_as, version_of
 from ebbtide.rules.table import HW_REGRESSION, LOST
 from ebbtide.scenario.model import AllowedCause, WriteBack
 from ebbtide.untrusted.files import UnreadableFile, read_file
@@ -232,6 +234,33 @@ class RuleFile(msgspec.Struct, frozen=True, kw_only=True):
     needed: Needed = "always"
 
 
+class JudgedBy(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of the protocol that a run was judged by.
+
+    - `variant`: the variant's name, such as `elr-43`.
+    - `nearest`: the known release that the run's Kafka is taken for. Its rules count unless `--variant` named others.
+    - `known`: the run's Kafka is that release.
+    """
+
+    variant: str
+    nearest: str
+    known: bool
+
+    def in_words(self, kafka: str) -> str:
+        """Return the variant, and why it is this one; empty if a known release has it by itself.
+
+        `kafka` is what ran.
+        """
+        own = judged_as(self.nearest).variant.replace("_", "-")
+        if self.variant != own:
+            return f"{self.variant}, as --variant says; {kafka} would be judged by {own}"
+        if self.known:
+            return ""
+        if version_of(kafka) > Version(KNOWN[-1].version):
+            return f"{self.variant}; {kafka} is newer than every release that Ebbtide knows"
+        return f"{self.variant}, the rules of {self.nearest}, which is the known release nearest to {kafka}"
+
+
 NOTHING_SENT = "no record was sent before that, so there is nothing to judge"
 """The start of the judge's reason for a run that ended before it sent a record."""
 
@@ -245,6 +274,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
       known, with what is special to them. Code that treats all kinds alike reads `attributed`.
     - `write_back`: under which write-back of dirty pages power was lost, as in the manifest.
     - `rule_files`: the rules of the user that the record was judged with; left out if there are none.
+    - `protocol`: the rules of the protocol that the record was judged by; left out if its release is not known.
     """
 
     record_version: int = RECORD_VERSION
@@ -264,6 +294,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     properties: list[PropertyResult] = []
     coverage: dict[str, int] = {}
     rule_files: list[RuleFile] | msgspec.UnsetType = msgspec.UNSET
+    protocol: JudgedBy | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def own_rules(self) -> list[RuleFile]:

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from packaging.version import Version
 
 from ebbtide.errors import UsageError
+from ebbtide.releases.builds import build_of, is_build
 from ebbtide.releases.known_releases import (
     KNOWN,
     METADATA_VERSION,
     KnownRelease,
     minor_number_of,
+    version_of,
 )
 
 
@@ -37,7 +39,12 @@ _3_3_IV0, _3_3_IV3 = 4, 7
 
 
 def levels_of(kafka: str) -> Mapping[str, range] | None:
-    """Return each feature of release `kafka` and its levels; None if it is not known."""
+    """Return each feature of release `kafka` and its levels; None if it is not known.
+
+    A build says them itself, if its classes can. Raises `HarnessError` if it is not in the cache.
+    """
+    if is_build(kafka) and (own := build_of(kafka).levels):
+        return {name: range(oldest, newest + 1) for name, (oldest, newest) in own.items()}
     known = _patch_of(kafka)
     if known is None:
         return None
@@ -64,7 +71,7 @@ def _patch_of(kafka: str) -> KnownRelease | None:
 
 def uses_metadata_version_name(kafka: str) -> bool:
     """Whether formatting `kafka` needs the metadata version's name."""
-    return Version(kafka) < _FIRST_WITH_FEATURE_OPTION
+    return version_of(kafka) < _FIRST_WITH_FEATURE_OPTION
 
 
 def metadata_version_name(level: int, kafka: str) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from packaging.version import InvalidVersion, Version
 
 from ebbtide.errors import UsageError
+from ebbtide.releases.builds import is_build, number_of
 
 OLDEST = "3.3.0"
 """The first release whose KRaft mode is ready for production (KIP-833)."""
@@ -103,9 +104,14 @@ def with_current_releases(raw: dict[str, object]) -> dict[str, object]:
     return {**raw, "kafka": [*named[:at], *current, *named[at + 1 :]]}
 
 
+def version_of(kafka: str) -> Version:
+    """Return a release as one that compares; a build compares by its three numbers."""
+    return Version(number_of(kafka))
+
+
 def minor_number_of(kafka: str) -> tuple[int, int]:
     """Return the minor release of a release: (4, 3) of 4.3.1 and of 4.3."""
-    major, minor = Version(kafka).release[:2]
+    major, minor = version_of(kafka).release[:2]
     return major, minor
 
 
@@ -114,12 +120,17 @@ def known_like(kafka: str) -> KnownRelease | None:
 
     A release that is newer than all known ones is taken for the newest of its major. None: there is nothing like it.
     """
-    version = Version(kafka)
+    version = version_of(kafka)
     patches = [one for one in KNOWN if one.minor == version.release[:2]]
     earlier = [one for one in KNOWN if Version(one.version) <= version and one.minor[0] == version.release[0]]
     if patches and not (earlier and earlier[-1] in patches):
         return patches[0]
     return earlier[-1] if earlier else None
+
+
+def judged_as(kafka: str) -> KnownRelease:
+    """Return the known release whose rules judge `kafka`: the one like it, or else the newest or the oldest."""
+    return known_like(kafka) or (KNOWN[-1] if version_of(kafka) > Version(KNOWN[-1].version) else KNOWN[0])
 
 
 def is_known(version: str) -> bool:
@@ -128,15 +139,15 @@ def is_known(version: str) -> bool:
 
 
 def parse_version(text: str) -> Version:
-    """Return `text` as a Kafka release.
+    """Return `text`, a Kafka release or the name of a build, as a version that compares.
 
-    Raises `UsageError` when it is not a release, or older than `OLDEST`.
+    Raises `UsageError` when it is neither, or older than `OLDEST`.
     """
-    if not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}", text):
+    if not is_build(text) and not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}", text):
         of_minor = [one.version for one in KNOWN if one.version.startswith(f"{text}.")]
         allowed = f"three numbers, such as {of_minor[-1] if of_minor else KNOWN[-1].version}"
         raise UsageError("not a Kafka release", got=repr(text), allowed=allowed, next="ebbtide kafka list")
-    version = Version(text)
+    version = version_of(text)
     if version < Version(OLDEST):
         raise UsageError(
             "Kafka before 3.3 has no KRaft mode for production",
@@ -147,10 +158,18 @@ def parse_version(text: str) -> Version:
     return version
 
 
+def require_release(text: str) -> None:
+    """Raise `UsageError` unless the text is a Kafka release: for what reads no jars, and knows releases only."""
+    parse_version(text)
+    if is_build(text):
+        nearest = judged_as(text).version
+        raise UsageError("a build cannot be named here", got=text, allowed=f"a release; the nearest is {nearest}")
+
+
 def next_release(version: str) -> str | None:
     """Return the newest measured patch of the next minor release that has one; None if there is none."""
     measured = [Version(one.version) for one in KNOWN if one.measured]
-    later = [one for one in measured if one.release[:2] > Version(version).release[:2]]
+    later = [one for one in measured if one.release[:2] > version_of(version).release[:2]]
     if not later:
         return None
     minor = min(one.release[:2] for one in later)
@@ -167,7 +186,7 @@ def nearest_release(version: str) -> str:
 
     For another major it is the nearer one of its newest and its oldest release, for another minor its newest patch.
     """
-    major, minor, patch = Version(version).release
+    major, minor, patch = version_of(version).release
 
     def distance(known: KnownRelease) -> tuple[int, int, int]:
         a, b, c = Version(known.version).release
@@ -220,7 +239,7 @@ def shown_path(releases: Sequence[str], *, is_assumed: bool, levels: Mapping[str
 def minor_of(kafka: str) -> str:
     """Return the minor release of a release: `3.9` of 3.9.2; a text that is no release stays as it is."""
     try:
-        release = Version(kafka).release
+        release = version_of(kafka).release
     except InvalidVersion:
         return kafka
     return ".".join(str(one) for one in release[:2])

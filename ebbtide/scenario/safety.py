@@ -13,6 +13,7 @@ from functools import partial
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.releases.builds import is_build
 from ebbtide.releases.known_releases import is_known, parse_version, published_releases
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.references import put_at
@@ -60,21 +61,20 @@ def releases_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def unknown_releases(scenario: Scenario) -> list[UsageError]:
-    """Return a warning for each release of a valid scenario that Ebbtide does not know.
+    """Return a warning for each release of a valid scenario that Ebbtide does not know, and for each build.
 
     Only Maven's repository can say whether it exists. Any release may be named, because a newer one can work.
     """
-    return [
-        UsageError(
-            "Ebbtide does not know this Kafka release; a run ends at once if Maven's repository does not have it",
-            where=where,
-            got=release,
-            allowed=published_releases(release),
-            next=f"ebbtide kafka fetch {release}    (says whether it exists)",
-        )
-        for where, release in releases_of(scenario)
-        if not is_known(release)
-    ]
+    return [_unknown(where, release) for where, release in releases_of(scenario) if not is_known(release)]
+
+
+def _unknown(where: str, release: str) -> UsageError:
+    if is_build(release):
+        what, next_ = "only hosts that have this build can run the scenario", "leave it out, and type --kafka JARS"
+    else:
+        what = "Ebbtide does not know this Kafka release; a run ends at once if Maven's repository does not have it"
+        next_ = f"ebbtide kafka fetch {release}    (says whether it exists)"
+    return UsageError(what, where=where, got=release, allowed=published_releases(release), next=next_)
 
 
 def _meant_range(text: str) -> str:

@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
-from packaging.version import Version
 
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
-from ebbtide.releases.known_releases import METADATA_VERSION
+from ebbtide.releases.known_releases import METADATA_VERSION, version_of
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC
 from ebbtide.scenario.kafka_settings import LIBRARIES
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, Scenario
@@ -186,7 +185,7 @@ def validate_group_protocols(scenario: Scenario) -> Iterator[UsageError]:
     users = [index for index, one in enumerate(scenario.consumers) if one.group_protocol == "consumer"]
     formed_on, features = scenario.cluster.formed_on, scenario.cluster.features
     for kafka in scenario.kafka if formed_on is None else (formed_on,):
-        if Version(kafka) < first_with.CONSUMER_GROUPS:
+        if version_of(kafka) < first_with.CONSUMER_GROUPS:
             yield from _refuse_protocol(users, f"Kafka {kafka} does not have the group protocol of KIP-848")
     if features.get(_GROUP_VERSION) == 0:
         yield from _refuse_protocol(users, f"{_GROUP_VERSION} 0 switches the group protocol of KIP-848 off")

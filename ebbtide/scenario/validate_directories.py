@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from packaging.version import Version
-
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
 from ebbtide.releases.first_with import SEVERAL_LOG_DIRS
-from ebbtide.releases.known_releases import METADATA_VERSION
+from ebbtide.releases.known_releases import METADATA_VERSION, version_of
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.references import limit
 from ebbtide.scenario.steps.process import UpgradeStep
@@ -33,7 +31,7 @@ def validate_log_dirs(scenario: Scenario) -> Iterator[UsageError]:
     if cluster.formed_on is not None:
         releases.append(("cluster.formed_on", cluster.formed_on))
     releases += [("an upgrade", step.to) for step in scenario.steps if isinstance(step, UpgradeStep)]
-    old = [f"{release} ({where})" for where, release in releases if Version(release) < SEVERAL_LOG_DIRS]
+    old = [f"{release} ({where})" for where, release in releases if version_of(release) < SEVERAL_LOG_DIRS]
     if old:
         yield UsageError(
             "a release without KIP-858: it cannot lose one of several log directories",

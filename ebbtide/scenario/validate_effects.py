@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
-from packaging.version import Version
 
 from ebbtide.errors import UsageError
+from ebbtide.releases.known_releases import version_of
 from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ebbtide.scenario.kafka_settings import kafka_properties, refused_kind, settings_at
@@ -78,7 +78,7 @@ def _problem(
 def _why_absent(name: str, releases: Sequence[str]) -> str | None:
     """Return why none of these releases knows a property; None if one may know it."""
     setting = settings_at("node").get(name)
-    return None if setting is None else setting.why_absent([Version(release) for release in releases])
+    return None if setting is None else setting.why_absent([version_of(release) for release in releases])
 
 
 def _unused_default(scenario: Scenario, keys: Mapping[str, Collection[str]], line: _Property) -> Iterator[UsageError]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
-from packaging.version import Version
 
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
 from ebbtide.releases.feature_levels import levels_of, metadata_version_name, uses_metadata_version_name
-from ebbtide.releases.known_releases import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, version_of
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.suggestions import bracketed_suggestion, nearest_words
 
@@ -70,7 +69,7 @@ def has_level(kafka: str, name: str, level: int, cluster: ClusterSpec) -> bool:
     """
     if name == KRAFT_VERSION:
         # A static quorum is formatted with level 0, and may come to others afterwards.
-        return level == 0 or Version(kafka) >= first_with.DYNAMIC_QUORUM
+        return level == 0 or version_of(kafka) >= first_with.DYNAMIC_QUORUM
     try:
         validate_features(kafka, msgspec.structs.replace(cluster, features={name: level}))
     except UsageError:

@@ -8,6 +8,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from ebbtide.errors import UsageError
+from ebbtide.releases.builds import number_of
 from ebbtide.releases.known_releases import KNOWN, OLDEST
 from ebbtide.rules.table import CLAUSES, NO_COMMITTED_LOSS
 from ebbtide.scenario.model import LossExpectation, Prediction, Scenario, TimeBounds, UnavailabilityExpectation
@@ -45,7 +46,7 @@ def _releases_without(scenario: Scenario) -> Iterator[UsageError]:
     """Releases of the file that no prediction has in its range. A record may be of any release."""
     ranges = [SpecifierSet(one.kafka) for one in scenario.predictions]
     for index, text in enumerate(scenario.kafka):
-        if not any(one.contains(text, prereleases=True) for one in ranges):
+        if not any(one.contains(number_of(text), prereleases=True) for one in ranges):
             yield UsageError(
                 "no prediction for this release",
                 where=f"kafka[{index}]",
@@ -191,7 +192,7 @@ def _features(scenario: Scenario, prediction: Prediction, where: str) -> Iterato
     """Report unknown features, and levels that no release in the range has."""
     versions = SpecifierSet(prediction.kafka)
     named = [*(one.version for one in KNOWN), *scenario.kafka]
-    known = [one for one in named if versions.contains(one)]
+    known = [one for one in named if versions.contains(number_of(one))]
     for name, level in prediction.features.items():
         at = f"{where}.{name}"
         unknown = list(validate_feature_name(name, at))

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from packaging.version import Version
-
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
-from ebbtide.releases.known_releases import METADATA_VERSION
+from ebbtide.releases.known_releases import METADATA_VERSION, version_of
 from ebbtide.scenario.model import ClusterSpec, Scenario
 from ebbtide.scenario.references import limit
 from ebbtide.scenario.roles import FIRST_CONTROLLER, Role
@@ -38,7 +36,7 @@ def validate_quorum(cluster: ClusterSpec, releases: Sequence[str]) -> Iterator[U
         yield UsageError("not a quorum size", where=where, got=got, allowed=allowed)
     yield from _initial_voters(cluster)
     formers = releases if cluster.formed_on is None else (cluster.formed_on,)
-    old = [one for one in formers if cluster.has_dynamic_quorum and Version(one) < first_with.DYNAMIC_QUORUM]
+    old = [one for one in formers if cluster.has_dynamic_quorum and version_of(one) < first_with.DYNAMIC_QUORUM]
     if old:
         yield _too_old(old)
     elif formers:
@@ -68,7 +66,7 @@ def _initial_voters(cluster: ClusterSpec) -> Iterator[UsageError]:
 def validate_quorum_on(kafka: str, cluster: ClusterSpec) -> None:
     """Raise `UsageError` if a run on release `kafka` cannot form the cluster's quorum."""
     former = cluster.formed_on or kafka
-    if cluster.has_dynamic_quorum and Version(former) < first_with.DYNAMIC_QUORUM:
+    if cluster.has_dynamic_quorum and version_of(former) < first_with.DYNAMIC_QUORUM:
         raise _too_old([former])
     level = cluster.features.get(METADATA_VERSION)
     oldest = METADATA_VERSIONS[_OLDEST_METADATA_VERSION]

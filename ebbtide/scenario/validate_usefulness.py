@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from packaging.version import Version
-
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
-from ebbtide.releases.known_releases import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION, version_of
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario
 from ebbtide.scenario.steps.admin import SetFeatureStep
 from ebbtide.scenario.steps.process import UpgradeStep
@@ -103,7 +101,7 @@ def _no_elr(scenario: Scenario, where: str, releases: Sequence[str]) -> Iterator
     fixed = cluster.features.get(ELR_VERSION) == 0 and not raised
     if any(name.startswith(_PREVIEWS) for name in (*cluster.controller_properties, *cluster.broker_properties)):
         return
-    if fixed or all(Version(one) < first_with.ELR for one in releases):
+    if fixed or all(version_of(one) < first_with.ELR for one in releases):
         why = f"{ELR_VERSION} = 0 in cluster.features" if fixed else f"Kafka {', '.join(releases)}"
         yield UsageError(
             "can never fire: no listed release can have an ELR here",

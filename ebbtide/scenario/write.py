@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
+from ebbtide.releases.builds import number_of
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain_values import STEP_KEYS, to_plain
 from ebbtide.scenario.steps.proof import struct_fields
@@ -27,6 +28,11 @@ SCENARIO = "scenario.toml"
 def text_of(scenario: Scenario) -> str:
     """The TOML text; parsing it yields the same scenario."""
     return tomli_w.dumps(keys_set(scenario), multiline_strings=True)
+
+
+def recorded_text_of(scenario: Scenario) -> str:
+    """The TOML text in a record, with the numbers of builds: a host that does not have them can read it."""
+    return text_of(msgspec.structs.replace(scenario, kafka=tuple(map(number_of, scenario.kafka))))
 
 
 def brief_text_of(scenario: Scenario) -> str:

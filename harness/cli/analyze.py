@@ -19,7 +19,7 @@ from harness.cli.analyze_stdin import STDIN, judge_from_stdin
 from harness.cli.command import Args, Command
 from harness.cli.crash import print_error
 from harness.cli.option_values import note_left_out, refuse_folder_of_folders, without_files_beside
-from harness.cli.options import add_fail_on_option, add_json_option, add_rule_option
+from harness.cli.options import add_fail_on_option, add_json_option, add_rule_option, add_variant_option
 from harness.cli.rule_files import note_missing_rules
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def command() -> Command:
     )
     add_fail_on_option(command)
     add_rule_option(command)
+    add_variant_option(command)
     add_json_option(command)
     command.flag(
         "--many",

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import TextIO
 
 import msgspec
-from packaging.version import Version
 
 from cluster.jars.releases import CachedRelease, FetchEvent, cached_releases, fetch
 from ebbtide.errors import ExitCode
-from ebbtide.releases.known_releases import KNOWN, OLDEST, KnownRelease
+from ebbtide.releases.known_releases import KNOWN, OLDEST, KnownRelease, version_of
 from harness.cli import completing
 from harness.cli.command import Args, Group
 from harness.cli.option_values import versions_of
@@ -129,7 +128,7 @@ def _row(version: str, release: CachedRelease | None, known: KnownRelease | None
 def _list(verify: bool, json: bool) -> ExitCode:
     here = {release.version: release for release in cached_releases(verify)}
     known = {release.version: release for release in KNOWN}
-    rows = [_row(v, here.get(v), known.get(v)) for v in sorted(here.keys() | known.keys(), key=Version)]
+    rows = [_row(v, here.get(v), known.get(v)) for v in sorted(here.keys() | known.keys(), key=version_of)]
     if json:
         print_json(rows, pretty=True)
     else:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -221,6 +222,11 @@ def _refuse_endless_numbers(argv: Sequence[str]) -> None:
 
 def _run_verb(typed: ParsedCommand, argv: Sequence[str]) -> int:
     module, args = typed.module, typed.args
+    kafka = getattr(args, "kafka", None)
+    if isinstance(kafka, str) and not re.fullmatch(r"[0-9., ]*", kafka):
+        from cluster.builds.naming import named_kafka
+
+        vars(args)["kafka"] = named_kafka(kafka, lambda line: print(line, file=sys.stderr, flush=True))
     request = module.privileges(args) if os.geteuid() != 0 and hasattr(module, "privileges") else None
     if request is not None:
         from cluster.privileges.choice import rerun_with_privileges
@@ -230,7 +236,7 @@ def _run_verb(typed: ParsedCommand, argv: Sequence[str]) -> int:
             return code
     from harness.cli.rule_files import judged_with
 
-    with judged_with(getattr(args, "rule", ())):
+    with judged_with(getattr(args, "rule", ()), getattr(args, "judge_by", None)):
         return int(module.run(args))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
+from ebbtide.releases.known_releases import version_of
 from harness.cli.command import Args
 from harness.cli.option_values import split_list
 from harness.cli.parameters import duration_s_of
@@ -56,7 +57,6 @@ def _check_has_jobs(
     args: Args, targets: list[ReleaseTarget] | None, scenarios: Sequence[Scenario], shard: Shard | None
 ) -> None:
     """Raise `UsageError` if the catalogue has no run for this night: such a night would say nothing."""
-    from packaging.version import Version
 
     from harness.nightly.job import catalogue_jobs
     from harness.nightly.shards import jobs_of_shard
@@ -68,7 +68,7 @@ def _check_has_jobs(
         )
     if jobs:
         return
-    named = sorted({kafka for scenario in scenarios for kafka in scenario.kafka}, key=Version)
+    named = sorted({kafka for scenario in scenarios for kafka in scenario.kafka}, key=version_of)
     raise UsageError(
         "no scenario of this night runs on these releases",
         where="--kafka",

@@ -27,6 +27,7 @@ from harness.cli.options import (
     add_rule_option,
     add_runtime_option,
     add_times_option,
+    add_variant_option,
 )
 from harness.cli.output import print_json
 from harness.cli.rule_files import judging_options
@@ -110,6 +111,7 @@ def command() -> Group:
     )
     add_json_option(command)
     add_rule_option(command)
+    add_variant_option(command)
     return command
 
 
@@ -126,6 +128,7 @@ def privileges(args: Args) -> PrivilegeRequest:
 def run(args: Args) -> ExitCode:
     """Run a night, or continue the one that was killed; return the worst outcome."""
     from cluster.doctor import require_host
+    from harness.cli.run_flow import note_rules
     from harness.nightly.store import Store
     from harness.runner.launch import LaunchOptions, prepare
 
@@ -136,6 +139,7 @@ def run(args: Args) -> ExitCode:
     _, targets, _, _ = settings
     if targets is not None:
         # A release that does not exist, or that cannot be fetched, would fail run by run.
+        note_rules([target.kafka for target in targets], _report)
         prepare(LaunchOptions(runtime=args.runtime), [target.kafka for target in targets], _report)
     store = Store(args.store)
     # One process judges the records of all batches and follow-ups, while others run.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ebbtide.errors import EbbtideError, UsageError
-from ebbtide.releases.known_releases import parse_version
+from ebbtide.releases.known_releases import parse_version, version_of
 from ebbtide.shown_text import plural
 from harness.cli.command import Args
 
@@ -115,14 +115,16 @@ def releases_of(text: str) -> list[str]:
 
 
 def versions_of(words: Sequence[str]) -> list[str]:
-    """Return the releases in these words, each once.
+    """Return the releases in these words, each once, and the names of the builds whose jars they name.
 
     A word may have several, separated by commas.
 
     Raises `UsageError` for a word that is not a release.
     """
-    releases = " ".join(words).replace(",", " ").split()
-    wanted = list(dict.fromkeys(releases or words))
+    from cluster.builds.naming import named_kafka
+
+    named = named_kafka(",".join(words), lambda line: print(line, file=sys.stderr))
+    wanted = list(dict.fromkeys(named.replace(",", " ").split() or words))
     for release in wanted:
         parse_version(release)
     return wanted
@@ -150,11 +152,14 @@ def with_upgrade(scenario: Scenario, text: str) -> tuple[Scenario, list[str]]:
 
     Raises `UsageError` for anything else than two releases.
     """
+    from cluster.builds.naming import named_kafka
+
     first, colon, to = text.partition(":")
     try:
         if not colon:
             raise UsageError("not two releases", got=repr(text), allowed="FROM:TO, such as 3.9.1:4.3.1")
         parse_version(first)
+        to = named_kafka(to, lambda line: print(line, file=sys.stderr))
         parse_version(to)
     except UsageError as error:
         error.add_where("--upgrade")
@@ -166,13 +171,12 @@ def with_upgrade(scenario: Scenario, text: str) -> tuple[Scenario, list[str]]:
 
 def _refuse_upgrade(scenario: Scenario, first: str, to: str) -> None:
     """Raise `UsageError` if Kafka refuses to move the scenario's cluster between the releases of --upgrade."""
-    from packaging.version import Version
 
     from ebbtide.scenario.validate_upgrades import validate_upgrades
 
     for problem in validate_upgrades(replace(scenario, kafka=(to,))):
         if problem.where == "cluster.formed_on":
-            is_turned = Version(first) > Version(to)
+            is_turned = version_of(first) > version_of(to)
             raise UsageError(
                 problem.what,
                 where="--upgrade",

@@ -35,14 +35,18 @@ def add_releases_option(command: CommandBase, default: str, more: str = "") -> N
         "--kafka",
         metavar="RELEASES",
         completes=completing.complete_releases,
-        help=f"releases, separated by commas{more} (default: {default})",
+        help=f"releases, or jars of yours (docs/own-kafka.md), separated by commas{more} (default: {default})",
     )
 
 
 def add_release_option(command: CommandBase, says: str, default: str | None = None) -> None:
     """Declare --kafka of a verb that takes one release."""
     command.option(
-        "--kafka", default=default, metavar="RELEASE", completes=completing.complete_release, help=f"the release{says}"
+        "--kafka",
+        default=default,
+        metavar="RELEASE",
+        completes=completing.complete_release,
+        help=f"the release, or jars of yours (docs/own-kafka.md){says}",
     )
 
 
@@ -179,6 +183,17 @@ def add_fail_on_option(command: CommandBase, default: FailOn = "outcome") -> Non
         default=default,
         help=f"what fails the command (default: {default}). `loss`: exit code 1 also if a run loses committed records "
         "as predicted, or without a prediction; `outcome`: the outcome alone decides",
+    )
+
+
+def add_variant_option(command: CommandBase) -> None:
+    """Declare --variant of a verb that judges."""
+    command.option(
+        "--variant",
+        dest="judge_by",
+        metavar="NAME",
+        help="judge by this variant of the protocol, such as kip966, or by that of a release. The default is that of "
+        "the release nearest to what ran (docs/own-kafka.md)",
     )
 
 

@@ -107,7 +107,7 @@ def run(args: Args) -> ExitCode:
 
     jobs = jobs_of(args)
     original = load_run_to_repeat(args.run)
-    releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
+    releases = [original.manifest.kafka_name] if args.kafka is None else releases_of(args.kafka)
     runs = check_runs(with_recorded_power_loss(original, launch_options_of(args)), original.scenario, releases)
     done: list[UnjudgedReplay] = []
     with (
@@ -267,7 +267,7 @@ def _print_json(original: LoadedRun, replays: list[Replay], found: list[ReplaySu
     answer = ReplayOutput(
         record=str(original.folder),
         run_id=original.manifest.run_id,
-        kafka=original.manifest.kafka,
+        kafka=original.manifest.kafka_name,
         finding=finding(original.verdict) if original.verdict is not None else None,
         replays=tuple(map(row, replays)),
         releases=tuple(found),

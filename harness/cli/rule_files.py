@@ -1,40 +1,50 @@
-"""The values of --rule, which judges records with rules of the user, too."""
+"""The values of --rule and --variant: by which rules a command judges records."""
 
 from __future__ import annotations
 
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ebbtide.record.folder import RecordFolder
 from ebbtide.untrusted.files import path_from
 
 _paths: tuple[Path, ...] = ()
+_variant: str | None = None
 
 
 @contextmanager
-def judged_with(files: Sequence[str]) -> Iterator[None]:
-    """Judge all records of the block with the rules in some files, too. Raises `UsageError` for a wrong file."""
-    global _paths
-    if not files:
-        yield
-        return
-    from analysis.judge.rules.own import own_rules
+def judged_with(files: Sequence[str], variant: str | None = None) -> Iterator[None]:
+    """Judge all records of the block with the rules in some files, too, and by this variant of the protocol.
 
-    paths = tuple(path_from(file).absolute() for file in files)
-    with own_rules(paths):
-        before, _paths = _paths, paths
+    Raises `UsageError` for a wrong file, and for an unknown variant.
+    """
+    global _paths, _variant
+    with ExitStack() as block:
+        before = _paths, _variant
+        paths = tuple(path_from(file).absolute() for file in files)
+        if files:
+            from analysis.judge.rules.own import own_rules
+
+            block.enter_context(own_rules(paths))
+        if variant is not None:
+            from analysis.record.protocol import judged_by_variant
+            from analysis.spec.explore.question import protocol_named
+
+            block.enter_context(judged_by_variant(protocol_named(variant)))
+        _paths, _variant = paths, variant
         try:
             yield
         finally:
-            _paths = before
+            _paths, _variant = before
 
 
 def judging_options() -> list[str]:
     """Return the options of `ebbtide analyze` with which it judges as this command does."""
-    return [word for path in _paths for word in ("--rule", str(path))]
+    rules = [word for path in _paths for word in ("--rule", str(path))]
+    return rules if _variant is None else [*rules, "--variant", _variant]
 
 
 def note_missing_rules(records: Sequence[Path]) -> None:

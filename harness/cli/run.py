@@ -22,6 +22,7 @@ from harness.cli.options import (
     add_releases_option,
     add_rule_option,
     add_seed_option,
+    add_variant_option,
 )
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
@@ -57,6 +58,7 @@ def command() -> Command:
     add_seed_option(command)
     add_fail_on_option(command)
     add_rule_option(command)
+    add_variant_option(command)
     add_json_option(command)
     command.flag(
         "--no-judge",

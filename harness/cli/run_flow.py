@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +43,7 @@ class CheckedRuns(msgspec.Struct, frozen=True):
         """Choose runtimes, and fetch what is missing. Raises `EbbtideError`."""
         from harness.runner.launch import prepare
 
+        note_rules(self.releases, display.note)
         return prepare(self.options, self.releases, display.note, self.scenario.other_releases)
 
     def requests(self, display: Display, seed: int) -> list[RunRequest]:
@@ -73,6 +74,15 @@ def check_runs(
 
     check(options, scenario, releases)
     return CheckedRuns(options, scenario, tuple(releases), word)
+
+
+def note_rules(releases: Iterable[str], note: Callable[[str], None]) -> None:
+    """Note by which rules runs on a release are judged, where these are not its own."""
+    from analysis.record.protocol import judged_by
+
+    for release in releases:
+        if (rules := judged_by(release)) is not None and (words := rules.in_words(release)):
+            note(f"judged by {words}")
 
 
 def seed_or_new(seed: int | None) -> int:

@@ -140,7 +140,7 @@ def _row(folder: Path) -> RecordRow:
         replay_of=manifest.replay_of,
         kafka=manifest.kafka,
         kafka_assumed=manifest.kafka_assumed,
-        releases=manifest.release_path if manifest.kafka is not None else (),
+        releases=manifest.named_path if manifest.kafka is not None else (),
         features_asked=dict(requested_levels(record / SCENARIO)),
         status="running" if is_going(record) else manifest.status,
         start_ns=manifest.start_ns,

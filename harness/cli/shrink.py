@@ -94,7 +94,7 @@ def run(args: Args) -> ExitCode:
     check_named_file(out, "scenario", "--out")
     if not is_from(out, recorded.manifest.run_id):
         refuse_existing(out)
-    kafka = recorded.manifest.kafka
+    kafka = recorded.manifest.kafka_name
     options = with_recorded_power_loss(recorded, launch_options_of(args))
     runs = check_runs(options, recorded.scenario, [kafka])
     with (

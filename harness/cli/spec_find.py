@@ -7,7 +7,7 @@ from functools import partial
 
 from ebbtide.errors import COMMAND_LINE, ExitCode, Problems, UsageError
 from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
-from ebbtide.releases.known_releases import parse_version
+from ebbtide.releases.known_releases import require_release
 from ebbtide.shown_text import plural
 from harness.cli.command import Args, Command
 from harness.cli.option_values import split_list
@@ -52,7 +52,7 @@ def run(args: Args) -> ExitCode:
     releases = tuple(split_list(args.kafka or "", "--kafka")) or (release_of(variant),)
     problems = [*put_at("--out", partial(check_name, args.out.stem))]
     for release in releases:
-        problems += put_at("--kafka", partial(parse_version, release))
+        problems += put_at("--kafka", partial(require_release, release))
     if problems:
         raise Problems(COMMAND_LINE, [*problems])
     check_named_file(args.out, "scenario", "--out")

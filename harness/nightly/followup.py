@@ -203,7 +203,7 @@ def _replays(
 
     Runs replays only while there is time.
     """
-    run_id, kafka = recorded.manifest.run_id, recorded.manifest.kafka
+    run_id, kafka = recorded.manifest.run_id, recorded.manifest.kafka_name
     left = list(complete_replays_of(run_id, kafka, store.runs))[:REPLAYS]
     planned = plan(recorded, kafka=kafka)
     yield from (UnjudgedReplay(kafka=kafka, plan=planned, record=record) for record in left)
@@ -229,5 +229,5 @@ def complete_replays_of(run_id: str, kafka: str, runs: Path) -> Iterator[Path]:
             manifest = read_manifest(RecordFolder(record))
         except UsageError:
             continue
-        if (manifest.replay_of, manifest.kafka, manifest.status) == (run_id, kafka, "complete"):
+        if (manifest.replay_of, manifest.kafka_name, manifest.status) == (run_id, kafka, "complete"):
             yield record

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from ebbtide.errors import UsageError
+from ebbtide.record.predictions import predicts
+from ebbtide.releases.builds import is_build
 from ebbtide.releases.known_releases import parse_version, spell_release
 from ebbtide.scenario.model import Scenario
 
@@ -16,7 +18,7 @@ Runtime = Literal["auto", "docker", "local"]
 Origin = Literal["catalogue", "random"]
 
 
-_TargetWord = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")]
+_TargetWord = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}\Z")]
 """Folders of the store are named by targets."""
 
 
@@ -93,15 +95,17 @@ def catalogue_jobs(
 ) -> Iterator[Job]:
     """Yield `times` rounds of jobs: every scenario on every release that it names.
 
-    With `targets`, only on those of its releases. A target that sets a feature level which the scenario fixes itself
-    is left out: it would make a different scenario.
+    With `targets`, only on those of its releases, and on the builds for whose version it predicts something. A target
+    that sets a feature level which the scenario fixes itself is left out: it would make a different scenario.
     """
     for number in range(1, times + 1):
         for scenario in scenarios:
             named = [ReleaseTarget(kafka=kafka) for kafka in scenario.kafka]
             for target in named if targets is None else targets:
                 fixed = scenario.cluster.features.keys() & target.features.keys()
-                if target.kafka in scenario.kafka and not fixed:
+                kafka = target.kafka
+                runs_there = predicts(scenario, kafka) if is_build(kafka) else kafka in scenario.kafka
+                if runs_there and not fixed:
                     yield Job(scenario=scenario.name, target=target, runtime=runtime, number=number)
 
 

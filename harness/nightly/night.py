@@ -204,7 +204,7 @@ class Night:
                 begun = manifest.start_ns is not None and manifest.start_ns >= self._plan.started_s * 1e9
                 if manifest.status != "complete" or manifest.replay_of is not None or not begun:
                     continue
-                parse_version(manifest.kafka)
+                parse_version(manifest.kafka_name)
                 of_record = list(self._jobs_of(manifest, load(record / SCENARIO).cluster.features))
             except UsageError:
                 continue
@@ -222,11 +222,11 @@ class Night:
         """
         runtime = msgspec.convert(self._plan.settings.get("runtime", "auto"), Runtime)
         if drawn := _RANDOM.fullmatch(manifest.scenario):
-            yield random_job(ReleaseTarget(kafka=manifest.kafka, features=dict(levels)), runtime, int(drawn[1]))
+            yield random_job(ReleaseTarget(kafka=manifest.kafka_name, features=dict(levels)), runtime, int(drawn[1]))
         elif (scenario := self._scenarios.get(manifest.scenario)) is not None:
             fixed = scenario.cluster.features
             target = ReleaseTarget(
-                kafka=manifest.kafka, features={name: level for name, level in levels.items() if name not in fixed}
+                kafka=manifest.kafka_name, features={name: level for name, level in levels.items() if name not in fixed}
             )
             for number in range(1, int(self._plan.settings.get("times", "1")) + 1):
                 yield Job(scenario=manifest.scenario, target=target, runtime=runtime, number=number)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
@@ -66,7 +68,8 @@ class RandomJobs:
                 scenario = load(runs / done.run_id / SCENARIO, to_run=True)
             except UsageError:
                 continue
-            self._guide(done.job.target).add(scenario, done.coverage)
+            target = done.job.target
+            self._guide(target).add(msgspec.structs.replace(scenario, kafka=(target.kafka,)), done.coverage)
 
     def _guide(self, target: ReleaseTarget) -> Guide:
         name = str(target)

@@ -10,7 +10,6 @@ from random import Random
 
 import msgspec
 
-from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import (
     Acks,
     ClusterSpec,
@@ -111,7 +110,7 @@ def _draw_setting(random: Random, seed: int, kafka: str, features: Mapping[str, 
         name=f"random-{seed}",
         title=f"A random schedule, drawn from seed {seed}",
         description=f"Everything is drawn from seed {seed}. The run is checked against the protocol's rules.",
-        kafka=(str(parse_version(kafka)),),
+        kafka=(kafka,),
         cluster=ClusterSpec(
             controllers=controllers if quorum is None else quorum.controllers,
             brokers=brokers,

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from random import Random
 
 from ebbtide.errors import UsageError
-from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.roles import FIRST_CONTROLLER, Role
 from ebbtide.scenario.steps.admin import AddVoterStep, RemoveVoterStep, VoterStep
@@ -31,7 +30,7 @@ def draw_quorum(random: Random, kafka: str, features: Mapping[str, int]) -> Clus
     initial = random.choice((None, None, 2, 1))
     spec = ClusterSpec(controllers=_CONTROLLERS, features=dict(features), quorum="dynamic", initial_voters=initial)
     try:
-        validate_quorum_on(str(parse_version(kafka)), spec)
+        validate_quorum_on(kafka, spec)
     except UsageError:
         return None
     return spec

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from random import Random
 from typing import TypeVar
 
-from packaging.version import Version
-
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
 from ebbtide.releases.first_with import SEVERAL_LOG_DIRS
-from ebbtide.releases.known_releases import METADATA_VERSION, parse_version
+from ebbtide.releases.known_releases import METADATA_VERSION, version_of
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import MoveReplicaStep
 from ebbtide.scenario.steps.disk import DirectoryStep, MendDiskStep
@@ -42,7 +40,7 @@ def draw_log_dirs(random: Random, kafka: str, features: Mapping[str, int]) -> in
     """Draw how many log directories brokers have; None if the release goes on without none of them."""
     count = random.choice((2, 2, 3))
     level = features.get(METADATA_VERSION)
-    is_old = Version(str(parse_version(kafka))) < SEVERAL_LOG_DIRS
+    is_old = version_of(kafka) < SEVERAL_LOG_DIRS
     return None if is_old or (level is not None and level < METADATA_VERSIONS[ASSIGNED_SINCE]) else count
 
 

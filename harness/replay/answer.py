@@ -100,7 +100,7 @@ def clause(run: LoadedRun) -> str:
 
     It is the meaning of the causes, or the prediction's clause.
     """
-    kafka = run.manifest.kafka
+    kafka = run.manifest.kafka_name
     causes = sorted({one.cause for one in run.verdict.losses if one.committed}) if run.verdict is not None else []
     if causes:
         return f"{kafka}: " + "; ".join(MEANING[cause] for cause in causes)

@@ -229,7 +229,7 @@ def plan(recorded: LoadedRun, *, kafka: str | None = None, seed: int | None = No
     steps = tuple(rename_brokers(step, naming) for step in scenario.steps)
     return ReplayPlan(
         scenario=msgspec.structs.replace(scenario, topics=topics, steps=steps),
-        gates=gates_of(recorded, naming, with_elr=kafka in (None, recorded.manifest.kafka)),
+        gates=gates_of(recorded, naming, with_elr=kafka in (None, recorded.manifest.kafka_name)),
         naming=naming,
     )
 

@@ -267,7 +267,7 @@ def summarize(original: LoadedRun, replays: Sequence[Replay]) -> list[ReplaySumm
 
 def _summary(original: LoadedRun, kafka: str, replays: Sequence[Replay]) -> ReplaySummary:
     compared = [one.repetition.fidelity for one in replays if one.repetition is not None]
-    elsewhere = kafka != original.manifest.kafka
+    elsewhere = kafka != original.manifest.kafka_name
     runs = [one.run for one in replays if one.run is not None]
     failed = [one.failure or "no reason given" for one in replays if one.run is None]
     told = answer(original, kafka, runs, failed=failed) if elsewhere else None

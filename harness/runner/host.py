@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import msgspec
 import psutil
 
 from cluster.doctor import FREE_DISK_BYTES
@@ -28,8 +29,10 @@ from ebbtide.ownership import Untrusted, check_trusted, sudo_users
 from ebbtide.privileges import current_privileges
 from ebbtide.properties_file import is_writable
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import has_record_version, is_record
+from ebbtide.record.manifest import MANIFEST, is_record
 from ebbtide.scenario.model import Scenario
+from ebbtide.untrusted.files import read_file
+from ebbtide.untrusted.values import decode_json
 
 _FULL_BYTES = 8 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -87,7 +90,7 @@ def refuse_record(folder: Path, *, allowed: str) -> None:
     """Raise `UsageError` for a run record, and for a folder inside one: records would be made in the record."""
     # Not `absolute`: RECORD/../runs is not in the record.
     real = Path(os.path.realpath(folder))
-    record = real if is_record(real) else next((one for one in real.parents if has_record_version(one)), None)
+    record = real if is_record(real) else next((one for one in real.parents if _has_record_version(one)), None)
     if record is not None:
         raise UsageError(
             "a run record holds no other records",
@@ -204,3 +207,11 @@ def java_tools(scenario: Scenario, kafka: str, note: Callable[[str], None]) -> d
         for release in set(releases.values())
     }
     return {producer: tools[release] for producer, release in releases.items()}
+
+
+def _has_record_version(folder: Path) -> bool:
+    """Whether this folder has a manifest.json of a run record: other tools have files of that name too."""
+    with contextlib.suppress(UsageError, msgspec.DecodeError):
+        head = decode_json(read_file(folder / MANIFEST, what=MANIFEST), object)
+        return isinstance(head, dict) and "record_version" in head
+    return False

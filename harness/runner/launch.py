@@ -14,6 +14,7 @@ import msgspec
 from cluster.runtime.base import PowerLossMethod
 from cluster.runtime.choose import Asked, Choice, check_options, choose_runtime
 from ebbtide.errors import HarnessError, UsageError
+from ebbtide.releases.builds import is_build
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.table import DISK_TROUBLES
@@ -104,6 +105,8 @@ def check(options: LaunchOptions, scenario: Scenario, releases: Sequence[str]) -
         validate_features(scenario.cluster.formed_on or release, scenario.cluster)
         validate_quorum_on(release, scenario.cluster)
         _refuse_on_release(release, scenario)
+    if options.image is not None and any(map(is_build, releases)):
+        raise UsageError("an image holds a Kafka of its own", where="--image", got=options.image, next="leave it out")
     check_options(options.runtime, options.image, len({*releases, *scenario.other_releases}))
     # Before the host check: a host without volumes lacks only what these steps need.
     _refuse_without_volumes(options, scenario)

@@ -43,12 +43,13 @@ from ebbtide.record.manifest import (
 )
 from ebbtide.record.sums import update_sums, write_sums
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
+from ebbtide.releases.builds import RecordedBuild, build_of, is_build, number_of
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.kafka_settings import DEFAULT_LIBRARY
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario
 from ebbtide.scenario.roles import FIRST_CONTROLLER
 from ebbtide.scenario.safety import refuse_unsafe
-from ebbtide.scenario.write import SCENARIO, text_of
+from ebbtide.scenario.write import SCENARIO, recorded_text_of
 from ebbtide.shown_text import shown_path
 from ebbtide.signals import is_interrupt
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_answered_high_watermarks, write_tables
@@ -129,7 +130,8 @@ class _Run:
         self.display = display
         self.draws = draw(request.scenario, request.seed)
         started, self._started_ns = datetime.now(UTC), run_clock.now_ns()
-        self.run_id = f"{started:%Y%m%dT%H%M%S}-{self.scenario.name}-{request.kafka}-{secrets.token_hex(2)}"
+        kafka = request.kafka.replace("@", "-")
+        self.run_id = f"{started:%Y%m%dT%H%M%S}-{self.scenario.name}-{kafka}-{secrets.token_hex(2)}"
         self.record = RecordFolder((request.runs / self.run_id).absolute())
         self.manifest = self._first_manifest(started)
         self._going = contextlib.ExitStack()
@@ -268,7 +270,7 @@ class _Run:
     def _begin_record(self) -> None:
         write_verdict(self._files, unfinished_verdict(self.run_id))
         write_manifest(self._files, self.manifest)
-        write_atomically(self._files / SCENARIO, text_of(self._scenario_as_run()).encode())
+        write_atomically(self._files / SCENARIO, recorded_text_of(self._scenario_as_run()).encode())
         self.display.note(f"run {self.run_id}, seed {self.request.seed}")
         self.display.note(self.request.runtime.describe())
         for name, value in self.draws.lines().items():
@@ -326,7 +328,15 @@ class _Run:
         if self.request.runtime.name != "local":
             return {}
         releases = dict.fromkeys((self.request.kafka, *self.scenario.other_releases))
-        return {kafka: dict(digests) for kafka in releases if (digests := digests_to_record(kafka))}
+        found = {kafka: digests_to_record(kafka) for kafka in releases if not is_build(kafka)}
+        return {kafka: dict(digests) for kafka, digests in found.items() if digests}
+
+    def _build(self) -> RecordedBuild | None:
+        kafka = self.request.kafka
+        if not is_build(kafka):
+            return None
+        build = build_of(kafka)
+        return RecordedBuild(version=build.version, commit=build.commit, digests=dict(digests_to_record(kafka)))
 
     def _first_manifest(self, started: datetime) -> Manifest:
         cluster = self.scenario.cluster
@@ -336,7 +346,8 @@ class _Run:
             scenario=self.scenario.name,
             replay_of=self.request.replay_of,
             seed=self.request.seed,
-            kafka=self.request.kafka,
+            kafka=number_of(self.request.kafka),
+            build=self._build(),
             jars=self._unknown_jars(),
             runtime=self.request.runtime.name,
             power_loss_method=self.request.power_loss_method,

@@ -28,7 +28,7 @@ from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import CLOCK_KINDS
 from ebbtide.scenario.validate_order import FaultNow
-from ebbtide.scenario.write import SCENARIO, text_of
+from ebbtide.scenario.write import SCENARIO, recorded_text_of
 from faults.base import Effect
 from faults.injector import Plan
 from faults.wire import nodes_to_intercept
@@ -251,7 +251,7 @@ class Session:
         process failed by itself meanwhile.
         """
         self._scenario = msgspec.structs.replace(self._scenario, steps=(*self._scenario.steps, step))
-        write_atomically(self._files / SCENARIO, text_of(self._scenario).encode())
+        write_atomically(self._files / SCENARIO, recorded_text_of(self._scenario).encode())
         return self._schedule.add(step)
 
     def finish(self) -> None:

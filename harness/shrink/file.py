@@ -44,7 +44,7 @@ def start_scenario(pinned: Scenario, recorded: LoadedRun, goal: Goal) -> Scenari
         name=name,
         title=f"{', '.join(goal.facts)}: the least that is left of {scenario.name}",
         description=f"Shrunk from run {recorded.manifest.run_id}, {scenario.title}.",
-        kafka=(recorded.manifest.kafka,),
+        kafka=(recorded.manifest.kafka_name,),
         predictions=(goal.prediction,),
     )
 

@@ -65,7 +65,7 @@ def _refuse_incomplete(recorded: LoadedRun) -> None:
         f"the run {how}, and until then it showed no loss, no anomaly and no violation: there is nothing to shrink",
         where=str(recorded.folder),
         got=manifest.why_incomplete,
-        next=manifest.failure_next or f"ebbtide run {again} --kafka {manifest.kafka}    (then shrink its record)",
+        next=manifest.failure_next or f"ebbtide run {again} --kafka {manifest.kafka_name}    (then shrink its record)",
     )
 
 

@@ -26,7 +26,7 @@ from ebbtide.scenario.steps.admin import RequestStep
 from ebbtide.scenario.steps.process import RollingStep, UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger
-from ebbtide.scenario.write import SCENARIO, text_of
+from ebbtide.scenario.write import SCENARIO, recorded_text_of
 from ebbtide.untrusted.parquet import read_rows
 from harness.replay.finding import finding
 from harness.runner.display import Display
@@ -135,7 +135,7 @@ class CandidateRunner:
             return "the final read has every acked record"
         # The shorter deadlines are not part of the experiment: the record keeps the scenario that will be written.
         as_written = msgspec.structs.replace(scenario, kafka=(self._kafka,))
-        write_atomically(record / SCENARIO, text_of(as_written).encode())
+        write_atomically(record / SCENARIO, recorded_text_of(as_written).encode())
         update_sums(record, SCENARIO.__eq__)
         verdict = self._judge(record.path)
         found = finding(verdict)

@@ -82,7 +82,7 @@ def shrink(
         # Another goal has other answers, so it has its own journal.
         folder /= "all"
     with lock_folder(folder):
-        journal = Journal(folder, way=launch.describe_way(recorded.manifest.kafka))
+        journal = Journal(folder, way=launch.describe_way(recorded.manifest.kafka_name))
         known = len(journal.runs())
         if known:
             display.note(f"continuing: {folder} has the answers of {known} runs")
@@ -93,7 +93,7 @@ def shrink(
         search = Search(
             decide=CandidateRunner(
                 goal=goal,
-                kafka=recorded.manifest.kafka,
+                kafka=recorded.manifest.kafka_name,
                 seed=seed,
                 launch=msgspec.structs.replace(launch, runs=runs),
                 display=_QuietDisplay(display),

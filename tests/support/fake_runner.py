@@ -171,8 +171,10 @@ class FakeRunner:
         names = {"java": ("every run",), "docker": ("the docker runtime",)}
         return [Ability(name=name, lacking=self.lacking.get(name), disables=what) for name, what in names.items()]
 
-    def fetch(self, kafka: str) -> None:
+    def fetch(self, kafka: str) -> str:
         self.asked.append(f"fetch {kafka}")
+        if kafka.endswith("own.tgz"):
+            return "4.5.0-SNAPSHOT@0123abcd"
         if kafka == "9.9.8":
             raise CommandFailed("Maven does not answer")
         raise CommandFailed(f"Kafka {kafka} is not published", mistake=True)

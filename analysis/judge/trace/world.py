@@ -11,11 +11,10 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from analysis.record.protocol import MIN_ISR, RulesInForce
+from analysis.record.protocol import MIN_ISR, RulesInForce, protocol_in_force
 from analysis.record.timeline import Timeline
 from analysis.spec.partition import NO_EPOCH, NOBODY, Brokers, Cluster, Partition, UncleanElection
 from analysis.spec.protocol import Protocol
-from analysis.spec.variants import protocol_for
 from ebbtide.record.rows import BrokerEvent, PartitionState
 from ebbtide.releases.known_releases import METADATA_VERSION
 
@@ -76,7 +75,7 @@ class ControllerKnowledge:
         release.
         """
         levels = self._rules.levels(offset - 1)
-        found = [protocol_for(one, levels) for one in self._rules.software.controller_releases(offset)]
+        found = [protocol_in_force(one, levels) for one in self._rules.software.controller_releases(offset)]
         return list(dict.fromkeys(found))
 
     def cluster(self, topic: str, before_offset: int, unclean: UncleanElection | None = None) -> Cluster:

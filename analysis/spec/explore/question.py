@@ -15,6 +15,7 @@ from analysis.spec.explore.search import BYTES_PER_STATE, SearchResult, search
 from analysis.spec.explore.trace import Trace, trace
 from analysis.spec.model.bounds import Bounds, check_bounds
 from analysis.spec.model.machine import Machine
+from analysis.spec.protocol import Protocol
 from analysis.spec.variants import IN_NO_RELEASE, VARIANTS, cluster_for, protocol_for, release_of
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import ELR_VERSION
@@ -60,6 +61,11 @@ def variant_named(name: str, *, where: str = "--variant") -> str:
         )
     protocol = protocol_for(name, {})
     return next(key for key, one in VARIANTS.items() if one == protocol)
+
+
+def protocol_named(name: str) -> Protocol:
+    """Return the variant that `--variant` names, to judge by. Raises UsageError for an unknown name."""
+    return VARIANTS[variant_named(name)]
 
 
 def property_named(name: str) -> Property:

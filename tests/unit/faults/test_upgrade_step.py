@@ -44,7 +44,7 @@ class Nodes:
         self.runtime = self
 
     def require_release(self, kafka: str) -> None:
-        if kafka not in FETCHED:
+        if kafka not in self.says:
             raise HarnessError(f"Kafka {kafka} has not been fetched")
 
     def start(self, node_ids: Sequence[int]) -> None:
@@ -151,6 +151,12 @@ def test_a_node_that_says_another_release_is_no_proof(nodes: Nodes) -> None:
     effect = carry_out(nodes, step())
     assert effect.why == "broker-1 says that it runs Kafka 3.9.1, not 4.3.1"
     assert nodes.done == [("stop", 1), ("start", 1)]
+
+
+def test_a_build_says_its_version_and_not_its_name(nodes: Nodes) -> None:
+    build = "4.5.0-SNAPSHOT@0123abcd"
+    nodes.says[build] = "4.5.0-SNAPSHOT"
+    assert carry_out(nodes, step(build)).why is None
 
 
 def test_what_a_node_said_before_the_upgrade_does_not_count(nodes: Nodes) -> None:

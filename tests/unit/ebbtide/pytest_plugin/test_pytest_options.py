@@ -49,6 +49,20 @@ def test_the_command_may_be_that_of_another_environment(project: Project, tmp_pa
     result.stdout.fnmatch_lines(["*the harness failed: *exit code 3*"])
 
 
+def test_jars_of_the_user_stand_for_a_release(project: Project) -> None:
+    source = """
+import pytest
+
+@pytest.mark.kafka("4.3.1", "./own.tgz")
+def test_marked(kafka_cluster, kafka_version):
+    assert kafka_version in ("4.3.1", "4.5.0-SNAPSHOT@0123abcd")
+
+def test_typed(kafka_version):
+    assert kafka_version == "4.5.0-SNAPSHOT@0123abcd"
+"""
+    project.run(source, "--ebbtide-kafka=./build/own.tgz").assert_outcomes(passed=3)
+
+
 @pytest.mark.parametrize("option", ["--ebbtide-rule={}", "-oebbtide_rule={}"])
 def test_rules_of_the_user_are_read_from_the_line_or_the_ini_file(project: Project, option: str) -> None:
     for name in ("ours", "theirs"):

@@ -45,6 +45,15 @@ def test_every_scenario_is_run_on_each_of_its_releases_before_any_is_repeated() 
     }
 
 
+def test_a_build_is_run_by_every_scenario_that_predicts_something_for_its_version() -> None:
+    scenarios = [catalogue.find(name) for name in ("healthy", "last-replica-standing")]
+    names = ("4.3.1", "4.3.1@0123abcd", "4.5.0-SNAPSHOT@0123abcd", "4.5.0-SNAPSHOT@9123abcd", "2.8.1@0123abcd")
+    jobs = list(catalogue_jobs(scenarios, [parse_target(one) for one in names[:4]], "local", times=1))
+    assert [one.target.kafka for one in jobs if one.scenario == "last-replica-standing"] == list(names[:4])
+    assert len({one.group for one in jobs}) == len(jobs), "the store keeps builds apart"
+    assert list(catalogue_jobs(scenarios[1:], [ReleaseTarget(kafka=names[4])], "local", times=1)) == []
+
+
 def test_a_scenario_that_fixes_a_feature_level_is_not_run_at_another() -> None:
     healthy = catalogue.find("healthy")
     fixed = msgspec.structs.replace(healthy, cluster=msgspec.structs.replace(healthy.cluster, features={"f": 0}))

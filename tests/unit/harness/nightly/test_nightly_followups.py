@@ -178,7 +178,7 @@ class FakeReplays:
 
     def load_run(self, folder: Path) -> Any:
         return SimpleNamespace(
-            manifest=SimpleNamespace(run_id=folder.name, kafka="4.3.1"), scenario=SimpleNamespace(steps=[1, 2, 3])
+            manifest=Manifest(run_id=folder.name, kafka="4.3.1"), scenario=SimpleNamespace(steps=[1, 2, 3])
         )
 
     def plan(self, _recorded: Any, *, kafka: str) -> Any:

@@ -1,0 +1,1 @@
+"""Builds of Kafka that are no published release: read, checked, and put into the cache of releases."""

@@ -1,0 +1,104 @@
+"""Finds what the words of `--kafka` name, and puts the jars of a build into the cache under its name."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from cluster.builds.archive import unpack_jars
+from cluster.builds.contents import ALLOWED, Said, what_jars_say
+from cluster.jars.digests import sha256_of
+from cluster.jars.maven import ArtifactMissing
+from cluster.jars.releases import add_log_binding, copy_jars, keep, load_intact, locked_cache, new_folder
+from cluster.runtime.java_programs import lines_of_program
+from ebbtide.errors import UsageError
+from ebbtide.releases.builds import ARCHIVES, FACTS, VERSION, KafkaBuild, has_facts, name_of_build, names_jars
+from ebbtide.releases.known_releases import KRAFT_VERSION, parse_version
+from ebbtide.untrusted.files import path_from
+
+_PROGRAM = Path(__file__).with_name("KafkaFeatures.java")
+_FIRST_ASKED = 4
+"""From this major release on, the classes say the feature levels. Before, those of the known releases count."""
+_FROM_MAVEN = re.compile(rf"({VERSION.pattern})(?:@([a-z][a-z0-9+.-]*://.+))?")
+_LEVELS = re.compile(r"(.*?)(:[a-z.]+=[0-9]+(?:\+[a-z.]+=[0-9]+)*)?")
+_LEFT_OUT = re.compile(
+    r"(?:log4j-slf4j2?-impl|slf4j-(?:reload4j|log4j12|jdk14|nop|simple)|logback-classic)-[0-9].*"
+    r"|.*-(?:sources|javadoc|scaladoc|tests?|test-sources|test-fixtures)"
+)
+"""The jars, by their names, that no broker here needs: other log bindings, sources and tests."""
+
+
+def named_kafka(text: str, note: Callable[[str], None]) -> str:
+    """Return the value of --kafka with the name of a build for each word that names jars or a build in Maven.
+
+    Other words stay as they are. `note` is called with a line for each build. Raises `UsageError` for jars that are
+    not those of one Kafka, and `HarnessError` if Maven, Java or the disk fails.
+    """
+    return ",".join(_named(word, note) for word in text.split(","))
+
+
+def _named(word: str, note: Callable[[str], None]) -> str:
+    kafka, levels = _LEVELS.fullmatch(word.strip()).groups("")  # type: ignore[union-attr]
+    if not names_jars(kafka):
+        return word
+    maven = _FROM_MAVEN.fullmatch(kafka)
+    with locked_cache(kafka), new_folder() as new:
+        jars = new / "jars"
+        if maven is not None:
+            _copy_from_maven(maven[1], maven[4], jars)
+        else:
+            jars.mkdir(parents=True)
+            _copy_from_path(path_from(kafka), jars)
+        said = what_jars_say(sorted(jars.iterdir()), kafka)
+        parse_version(f"{said.version}@{'0' * 8}")
+        add_log_binding(jars)
+        name = name_of_build(said.version, {jar.name: sha256_of(jar) for jar in jars.iterdir()})
+        kept = load_intact(name)
+        if kept is None or not has_facts(name):
+            (new / FACTS).write_bytes(msgspec.json.encode(_facts(said, jars)))
+            kept = keep(name, new)
+    note(f"{kafka} is Kafka {said}: {len(kept.jars)} jars, called {kept.version}")
+    return kept.version + levels
+
+
+def _copy_from_maven(version: str, repository: str | None, jars: Path) -> None:
+    try:
+        copy_jars(version, jars, repository=repository)
+    except ArtifactMissing as error:
+        raise UsageError(
+            "no such build of Kafka in Maven's repositories",
+            where=error.where,
+            got=error.artifact,
+            allowed="a build in the local repository, or VERSION@URL with the URL of a repository",
+            next="./gradlew publishToMavenLocal    (in a checkout of Kafka)",
+        ) from None
+
+
+def _copy_from_path(path: Path, jars: Path) -> None:
+    if path.is_dir():
+        folder = path / "libs" if (path / "libs").is_dir() else path
+        for jar in sorted(folder.glob("*.jar")):
+            if not _LEFT_OUT.fullmatch(jar.stem):
+                shutil.copyfile(jar, jars / jar.name)
+    elif path.is_file() and path.name.endswith(ARCHIVES):
+        unpack_jars(path, jars)
+        for jar in [*jars.iterdir()]:
+            if _LEFT_OUT.fullmatch(jar.stem):
+                jar.unlink()
+    else:
+        what = "Kafka's jars cannot be in such a file" if path.exists() else "no such Kafka"
+        raise UsageError(what, where="--kafka", got=str(path), allowed=f"a release such as 4.3.1, {ALLOWED}")
+
+
+def _facts(said: Said, jars: Path) -> KafkaBuild:
+    levels: dict[str, tuple[int, int]] = {}
+    if int(said.version.partition(".")[0]) >= _FIRST_ASKED:
+        for line in lines_of_program(_PROGRAM, sorted(jars.iterdir()), "feature levels it has", str(said)):
+            name, oldest, newest = line.split()
+            # A static quorum is formatted with level 0, whatever else a build has.
+            levels[name] = (0, 0) if name == KRAFT_VERSION else (int(oldest), int(newest))
+    return KafkaBuild(version=said.version, commit=said.commit, levels=levels)

@@ -1,0 +1,115 @@
+"""By which rules a run is judged: those of its release, of the nearest known one, or those that `--variant` names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from judge_records import NO_LOSS, Story, healthy_story
+
+from analysis.record.protocol import judged_by, protocol_in_force
+from analysis.record.record import Record
+from analysis.report.summary import judged_run, summary_lines
+from ebbtide.errors import UsageError
+from ebbtide.record.folder import RecordFolder
+from ebbtide.record.verdict import JudgedBy, Verdict
+from ebbtide.releases.builds import RecordedBuild
+from harness.cli.main import main
+from harness.cli.rule_files import judged_with, judging_options
+
+BUILD = RecordedBuild(version="4.5.0-SNAPSHOT", commit="77a89fcf8d7fa018", digests={"kafka_2.13.jar": "ab" * 32})
+
+
+@pytest.mark.parametrize(
+    ("kafka", "variant", "nearest", "known", "words"),
+    [
+        ("4.3.1", "elr-43", "4.3.1", True, ""),
+        (
+            "4.3.1@0123abcd",
+            "elr-43",
+            "4.3.1",
+            False,
+            "elr-43, the rules of 4.3.1, which is the known release nearest to 4.3.1@0123abcd",
+        ),
+        (
+            "4.5.0-SNAPSHOT@0123abcd",
+            "elr-43",
+            "4.4.0",
+            False,
+            "elr-43; 4.5.0-SNAPSHOT@0123abcd is newer than every release that Ebbtide knows",
+        ),
+        ("5.0.0", "elr-43", "4.4.0", False, "elr-43; 5.0.0 is newer than every release that Ebbtide knows"),
+        ("4.0.7", "elr-40", "4.0.2", False, "elr-40, the rules of 4.0.2, which is the known release nearest to 4.0.7"),
+        ("3.9.3@0123abcd", "strict-min-isr-39", "3.9.2", False, None),
+    ],
+)
+def test_the_nearest_known_release_gives_the_rules(
+    kafka: str, variant: str, nearest: str, known: bool, words: str | None
+) -> None:
+    rules = judged_by(kafka)
+    assert rules == JudgedBy(variant=variant, nearest=nearest, known=known)
+    assert words is None or rules.in_words(kafka) == words
+
+
+def test_what_is_no_release_has_no_rules() -> None:
+    assert judged_by("trunk") is None
+    with pytest.raises(UsageError, match="does not know this release"):
+        protocol_in_force("trunk", {})
+
+
+def test_a_named_variant_judges_whatever_ran() -> None:
+    with judged_with((), "kip966"):
+        assert judging_options() == ["--variant", "kip966"]
+        rules = judged_by("4.3.1")
+        assert rules == JudgedBy(variant="kip966", nearest="4.3.1", known=True)
+        assert rules.in_words("4.3.1") == "kip966, as --variant says; 4.3.1 would be judged by elr-43"
+    assert judging_options() == []
+    assert judged_by("4.3.1") == JudgedBy(variant="elr-43", nearest="4.3.1", known=True)
+
+
+def test_a_variant_of_a_release_may_be_named_by_the_release() -> None:
+    with judged_with((), "3.9.1"):
+        assert not protocol_in_force("4.3.1", {}).has_elr
+
+
+def test_an_unknown_variant_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", "runs", "--variant", "elr-34"]) == 4
+    assert "unknown protocol variant" in capsys.readouterr().err
+
+
+def _of_build(story: Story) -> Story:
+    story.manifest = msgspec.structs.replace(story.manifest, kafka="4.5.0", build=BUILD)
+    return story
+
+
+def test_the_verdict_the_table_and_the_page_say_it(tmp_path: Path) -> None:
+    story = _of_build(healthy_story(tmp_path, NO_LOSS))
+    verdict = story.judge()
+    assert verdict.protocol == JudgedBy(variant="elr-43", nearest="4.4.0", known=False)
+    assert msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict).protocol == verdict.protocol
+    said = "elr-43; " + BUILD.name + " is newer than every release that Ebbtide knows"
+    assert dict(summary_lines(judged_run(Record.at(RecordFolder(story.record)), verdict)))["judged by"] == said
+
+
+def test_a_release_that_ebbtide_knows_needs_no_line(tmp_path: Path) -> None:
+    story = healthy_story(tmp_path, NO_LOSS)
+    verdict = story.judge()
+    assert verdict.protocol == JudgedBy(variant="strict-min-isr-39", nearest="3.9.1", known=True)
+    assert dict(summary_lines(judged_run(Record.at(RecordFolder(story.record)), verdict)))["judged by"] == ""
+
+
+def test_a_manifest_has_three_numbers_and_the_name_of_the_build(tmp_path: Path) -> None:
+    manifest = _of_build(healthy_story(tmp_path, NO_LOSS)).manifest
+    assert (manifest.kafka, manifest.release_path) == ("4.5.0", ("4.5.0",))
+    assert manifest.kafka_name == manifest.shown_kafka == BUILD.name
+    assert manifest.named_path == (BUILD.name,)
+    other = msgspec.structs.replace(BUILD, digests={"kafka_2.13.jar": "cd" * 32})
+    assert other.name != BUILD.name
+
+
+@pytest.mark.parametrize("change", [{"version": "../../4.5.0"}, {"commit": "\u001b[2J"}, {"version": "4.5"}])
+def test_a_manifest_cannot_name_a_build_as_no_build_is_called(change: dict[str, str]) -> None:
+    hostile = msgspec.json.encode({**msgspec.to_builtins(BUILD), **change})
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(hostile, type=RecordedBuild)

@@ -1,0 +1,335 @@
+"""What a word of --kafka names: a folder, a .tgz or a build in Maven becomes a build of the cache; a release stays."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from own_builds import BROKER, SAYS, make_archive, make_build, make_jar, said
+
+from cluster.builds import archive, naming
+from cluster.builds.naming import named_kafka
+from cluster.jars import maven
+from cluster.jars.releases import add_log_binding, cached_releases, ensure, jars_of
+from cluster.runtime import java_programs
+from cluster.runtime.tool_command import ToolCommand
+from ebbtide.errors import HarnessError, UsageError
+from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
+from ebbtide.releases.builds import build_of, is_build, number_of
+from ebbtide.releases.feature_levels import levels_of
+from ebbtide.releases.known_releases import KNOWN, parse_version, version_of
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.parse import parse
+from ebbtide.scenario.safety import unknown_releases
+from ebbtide.scenario.write import brief_text_of, recorded_text_of
+from harness.cli.main import main
+from harness.cli.option_values import with_upgrade
+from harness.random.drawing import draw
+
+NEWEST = {
+    "metadata.version": 34,
+    "kraft.version": 1,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+LEVELS = [f"{name} {7 if name == 'metadata.version' else 0} {level}" for name, level in NEWEST.items()]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and classes that say their feature levels."""
+    monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(naming, "add_log_binding", lambda jars: make_jar(jars / "slf4j-simple-1.7.36.jar", {"a": "b"}))
+    monkeypatch.setattr(naming, "lines_of_program", lambda *_: LEVELS)
+    return tmp_path / "cache"
+
+
+def named(word: str) -> str:
+    return named_kafka(word, lambda line: None)
+
+
+def refused(word: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        named(word)
+    return caught.value.render()
+
+
+def test_a_folder_is_named_by_its_version_and_its_jars() -> None:
+    first = named(str(make_build(Path("own"))))
+    assert first.startswith("4.5.0-SNAPSHOT@")
+    assert (is_build(first), number_of(first), str(version_of(first))) == (True, "4.5.0", "4.5.0")
+    assert build_of(first).commit == "77a89fcf8d7fa018"
+    assert named("own") == first
+    assert [one.version for one in ensure([first])] == [one.version for one in cached_releases()] == [first]
+    make_build(Path("own"), broker="another class")
+    assert named("own") != first, "the same commit with another class is another build"
+
+
+def test_a_distribution_and_its_archive_are_the_same_build(tmp_path: Path) -> None:
+    libs = make_build(tmp_path / "dist" / "libs")
+    first = named("dist")
+    packed = make_archive(tmp_path / "kafka_2.13-4.5.0-SNAPSHOT.tgz", libs)
+    make_jar(libs / "kafka-clients-4.5.0-SNAPSHOT-test.jar", {"T.class": "t"})
+    make_jar(libs / "log4j-slf4j-impl-2.25.4.jar", {"L.class": "l"})
+    assert named(str(packed)) == named("./dist/libs") == first
+    assert [path.name for path in jars_of(first)] == [
+        "kafka-clients-4.5.0-SNAPSHOT.jar",
+        "kafka-raft-4.5.0-SNAPSHOT.jar",
+        "kafka_2.13-4.5.0-SNAPSHOT.jar",
+        "slf4j-api-1.7.36.jar",
+        "slf4j-simple-1.7.36.jar",
+    ]
+
+
+def test_several_stand_beside_releases_and_keep_their_feature_levels() -> None:
+    make_build(Path("a"))
+    make_build(Path("b"), "4.3.1")
+    words = named("4.3.1,./a,b:metadata.version=30+group.version=1,4.2").split(",")
+    assert words[0] == "4.3.1"
+    assert is_build(words[1])
+    assert words[2].startswith("4.3.1@")
+    assert words[2].endswith(":metadata.version=30+group.version=1")
+    assert words[3] == "4.2"
+    assert named(",".join(words)) == ",".join(words)
+
+
+def test_a_build_can_do_what_its_classes_say() -> None:
+    levels = levels_of(named(str(make_build(Path("own")))))
+    assert levels is not None
+    assert levels["metadata.version"] == range(7, 35)
+    assert levels["kraft.version"] == range(1), "a static quorum is formatted with level 0"
+    assert levels["transaction.version"] == range(3)
+
+
+def test_facts_that_were_lost_are_asked_for_again(cache: Path) -> None:
+    name = named(str(make_build(Path("own"))))
+    (cache / "kafka" / name / "build.json").unlink()
+    with pytest.raises(HarnessError, match="not all of it"):
+        levels_of(name)
+    assert named("own") == name
+    assert levels_of(name) is not None
+
+
+def test_a_build_before_4_0_has_the_levels_of_the_known_release() -> None:
+    assert levels_of(named(str(make_build(Path("own"), "3.9.3-SNAPSHOT")))) == levels_of("3.9.2")
+
+
+def test_a_class_that_moved_is_one_clear_error(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text(
+        "#!/bin/sh\necho 'at x\nCaused by: java.lang.ClassNotFoundException: a.Feature\n... 5 more' >&2; exit 1"
+    )
+    java.chmod(0o755)
+    tool = ToolCommand(kafka="4.5.0-SNAPSHOT, commit 1", executable=str(java), options=(), class_path=())
+    with pytest.raises(HarnessError) as caught:
+        java_programs._output_of(tool, Path("Asks.java"), "feature levels it has")
+    assert caught.value.render().splitlines() == [
+        "Kafka's jars do not say which feature levels it has",
+        "  where:   Kafka 4.5.0-SNAPSHOT, commit 1",
+        "  got:     java.lang.ClassNotFoundException: a.Feature",
+    ]
+
+
+def _no_broker() -> str:
+    make_jar(Path("own/kafka-clients-4.5.0.jar"), {"C.class": "c", SAYS: said("4.5.0")})
+    return "no jars of a Kafka broker"
+
+
+def _empty() -> str:
+    Path("own").mkdir()
+    return "no jar"
+
+
+def _no_class() -> str:
+    make_jar(Path("own/kafka_2.13-4.5.0.jar"), {SAYS: said("4.5.0")})
+    return "these jars have no Java class"
+
+
+def _silent() -> str:
+    make_jar(Path("own/kafka_2.13-4.5.0.jar"), {BROKER: "b"})
+    return "do not say which version they are"
+
+
+def _other_release() -> str:
+    make_build(Path("own"))
+    make_jar(Path("own/kafka-server-common-4.4.0.jar"), {"S.class": "s", SAYS: said("4.4.0")})
+    return "got:     kafka-server-common-4.4.0.jar: 4.4.0, commit 77a89fcf8d7fa018; 2 other jars: 4.5.0-SNAPSHOT"
+
+
+def _other_file() -> str:
+    make_build(Path("own"))
+    Path("own/kafka-raft-4.5.0-SNAPSHOT.jar").rename("own/kafka-raft-4.4.0.jar")
+    return "got:     kafka-raft-4.4.0.jar: 4.4.0; 2 other jars: 4.5.0-SNAPSHOT"
+
+
+def _half_a_jar() -> str:
+    jar = make_build(Path("own")) / "kafka-raft-4.5.0-SNAPSHOT.jar"
+    jar.write_bytes(jar.read_bytes()[:60])
+    return "a jar is damaged"
+
+
+def _too_old() -> str:
+    make_build(Path("own"), "2.8.1")
+    return "Kafka before 3.3 has no KRaft mode"
+
+
+@pytest.mark.parametrize(
+    "make", [_no_broker, _empty, _no_class, _silent, _other_release, _other_file, _half_a_jar, _too_old]
+)
+def test_jars_that_are_not_those_of_one_kafka_are_one_clear_error(make: Callable[[], str]) -> None:
+    expected = make()
+    text = refused("./own")
+    assert expected in text
+    assert len(text.splitlines()) <= 5
+    assert cached_releases() == []
+
+
+def _packed(*members: tarfile.TarInfo) -> str:
+    with tarfile.open("own.tgz", "w:gz") as tar:
+        for member in members:
+            tar.addfile(member, io.BytesIO(b"x" * member.size))
+    return refused("own.tgz")
+
+
+def _member(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.size, member.linkname = kind, size, "/etc/passwd"
+    return member
+
+
+def test_an_archive_leads_nowhere_and_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "a link or a device" in _packed(_member("libs/kafka.jar", tarfile.SYMTYPE))
+    assert "a link or a device" in _packed(_member("libs/kafka.jar", tarfile.LNKTYPE))
+    assert "leads out of it" in _packed(_member("/libs/kafka.jar"))
+    assert "leads out of it" in _packed(_member("libs/../../kafka.jar"))
+    monkeypatch.setattr(archive, "_BYTES_MAX", 100)
+    assert "too large" in _packed(_member("libs/kafka.jar", size=101))
+
+
+def test_half_an_archive_is_one_clear_error(tmp_path: Path) -> None:
+    packed = make_archive(tmp_path / "own.tgz", make_build(tmp_path / "own"))
+    packed.write_bytes(packed.read_bytes()[:-200])
+    assert "the archive is damaged, or not whole" in refused("own.tgz")
+    Path("no.tgz").write_text("no archive")
+    assert "the archive is damaged, or not whole" in refused("no.tgz")
+
+
+@pytest.mark.parametrize("word", ["./nowhere", "nowhere.tgz", "file.txt/"])
+def test_a_path_without_jars_is_wrong_usage(word: str) -> None:
+    assert "allowed: a release such as 4.3.1, a folder of Kafka's jars" in refused(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "version", "repository"),
+    [
+        ("4.5.0-SNAPSHOT", "4.5.0-SNAPSHOT", None),
+        ("4.5.0@file:///srv/repo", "4.5.0", "file:///srv/repo"),
+        ("4.5.0-rc1@https://repo.example/staging", "4.5.0-rc1", "https://repo.example/staging"),
+    ],
+)
+def test_a_build_in_maven_is_asked_for_where_the_word_says(
+    word: str, version: str, repository: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def copy(version: str, jars: Path, repository: str | None = None) -> None:
+        asked.append((version, repository))
+        make_build(jars, version)
+
+    monkeypatch.setattr(naming, "copy_jars", copy)
+    assert named(word).startswith(f"{version}@")
+    assert asked == [(version, repository)]
+
+
+def test_a_repository_is_added_to_those_of_mavens_settings() -> None:
+    kafka = maven.Artifact(group="org.apache.kafka", name="kafka_2.13", version="4.5.0")
+    assert "<url>file:///a&amp;b</url>" in maven._pom([kafka], "file:///a&b")
+    assert "<url>" not in maven._pom([kafka], None)
+
+
+def test_a_build_that_is_not_in_maven_is_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def copy(*_: object, **__: object) -> None:
+        raise maven.ArtifactMissing("org.apache.kafka:kafka_2.13:4.5.0-SNAPSHOT", tmp_path / "log")
+
+    monkeypatch.setattr(naming, "copy_jars", copy)
+    assert "publishToMavenLocal" in refused("4.5.0-SNAPSHOT")
+
+
+def test_the_log_binding_comes_from_a_release_of_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = named(str(make_build(Path("own"))))
+    monkeypatch.setattr("cluster.jars.releases.copy_runtime_jars", lambda *_: pytest.fail("Maven was asked"))
+    jars = make_build(Path("other"))
+    add_log_binding(jars)
+    assert (jars / "slf4j-simple-1.7.36.jar").read_bytes() == jars_of(name)[-1].read_bytes()
+
+
+def test_a_build_that_left_the_cache_is_named_again() -> None:
+    gone = "4.5.0-SNAPSHOT@0123abcd"
+    parse_version(gone)
+    for use in (lambda: jars_of(gone), lambda: ensure([gone]), lambda: levels_of(gone)):
+        with pytest.raises(HarnessError, match=r"does not have the build 4\.5\.0-SNAPSHOT@0123abcd"):
+            use()
+
+
+def test_kafka_fetch_takes_a_build_and_kafka_list_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    make_build(Path("own"))
+    assert main(["kafka", "fetch", "./own"]) == 0
+    (shown,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Kafka "))
+    assert main(["kafka", "list"]) == 0
+    assert shown.split()[1].rstrip(":") in capsys.readouterr().out
+
+
+def test_known_releases_stay_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(naming, "locked_cache", lambda *_: pytest.fail("the cache was locked"))
+    words = ",".join(one.version for one in KNOWN)
+    assert named(words) == words
+
+
+def test_what_knows_releases_only_says_which_is_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    make_build(Path("own"))
+    assert main(["spec", "find", "--variant", "elr-43", "--out", "found.toml", "--kafka", "./own"]) == 4
+    said = capsys.readouterr().err
+    assert "a build cannot be named here" in said
+    assert "a release; the nearest is 4.4.0" in said
+
+
+def test_a_scenario_file_with_a_build_is_for_hosts_that_have_it() -> None:
+    scenario = msgspec.structs.replace(catalogue.find("healthy"), kafka=("4.3.1", "4.3.1@0123abcd"))
+    (warning,) = unknown_releases(scenario)
+    assert "only hosts that have this build" in warning.what
+
+
+def test_an_image_and_jars_contradict_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    make_build(Path("own"))
+    assert main(["run", "healthy", "--kafka", "./own", "--image", "mine/kafka:dev"]) == 4
+    assert "an image holds a Kafka of its own" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_drawn_scenario_of_a_build_is_a_file_that_runs(seed: int) -> None:
+    name = named(str(make_build(Path("own"))))
+    drawn = draw(seed, kafka=name)
+    assert drawn.kafka == (name,)
+    assert parse(brief_text_of(drawn), file="drawn.toml", to_run=True) == drawn
+    assert parse(recorded_text_of(drawn), file="scenario.toml", to_run=True).kafka == ("4.5.0",)
+
+
+def test_a_chaos_test_predicts_for_the_three_numbers() -> None:
+    name = named(str(make_build(Path("own"))))
+    scenario = chaos_scenario({}, name, None)
+    assert (scenario.kafka, scenario.predictions[0].kafka) == ((name,), "==4.5.0")
+
+
+def test_an_upgrade_may_lead_to_a_build() -> None:
+    make_build(Path("own"))
+    moved, releases = with_upgrade(catalogue.find("healthy"), "4.3.1:./own")
+    assert moved.cluster.formed_on == "4.3.1"
+    assert releases == [named("own")]
