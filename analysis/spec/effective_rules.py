@@ -128,7 +128,7 @@ def text_of(protocol: Protocol, event: str | None = None) -> str:
     parts = [
         f'"""{_title(protocol)}"""',
         _IMPORTS.rstrip(),
-        *_definitions([one.function for one in everything]),
+        *_definitions(protocol, [one.function for one in everything]),
         f"class {type(protocol).__name__}:\n" + textwrap.indent(_settings(protocol, everything) + body, "    "),
     ]
     return "\n\n\n".join(parts).rstrip() + "\n"
@@ -285,12 +285,13 @@ def _tree(function: Callable[..., Any]) -> ast.Module:
     return ast.parse(textwrap.dedent(inspect.getsource(function)))
 
 
-def _definitions(functions: list[Callable[..., Any]]) -> list[str]:
+def _definitions(protocol: Protocol, functions: list[Callable[..., Any]]) -> list[str]:
     """Return the module-level definitions that the functions use, in a valid order.
 
     These are records, constants and functions, used directly or not.
     """
-    known = {name: (module, nodes) for module in _MODULES for name, nodes in _top_level(module).items()}
+    modules = (*_MODULES, sys.modules[type(protocol).__module__])
+    known = {name: (module, nodes) for module in modules for name, nodes in _top_level(module).items()}
     wanted: set[str] = set()
     texts = [textwrap.dedent(inspect.getsource(one)) for one in functions]
     while texts:
@@ -319,7 +320,8 @@ def _top_level(module: ModuleType) -> dict[str, tuple[ast.stmt, ast.stmt]]:
 
 
 def _is_variant(module: ModuleType, name: str) -> bool:
-    return name in {one.__name__ for one in (Builder, LeaderRules, Protocol)}
+    stated = vars(module)[name]
+    return isinstance(stated, type) and issubclass(stated, (Builder, LeaderRules))
 
 
 def _source_of(module: ModuleType, nodes: tuple[ast.stmt, ast.stmt]) -> str:

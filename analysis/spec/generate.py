@@ -19,7 +19,7 @@ from analysis.spec.explore.trace import Trace
 from analysis.spec.generate_schedule import ample_machine, describe_operation, schedule_of
 from analysis.spec.generate_steps import FIRST_COUNT, steps_of
 from analysis.spec.model.bounds import Bounds
-from analysis.spec.variants import VARIANTS
+from analysis.spec.variants import VARIANTS, base_of
 from ebbtide.releases.known_releases import ELR_VERSION, KNOWN
 from ebbtide.scenario.model import (
     ClusterSpec,
@@ -147,11 +147,12 @@ def _description(schedule: Sequence[Operation]) -> str:
 def _parts(searched: str, bounds: Bounds, schedule: list[Operation]) -> list[_Part]:
     """Return the part of each variant that can do the whole schedule.
 
-    Among equals the searched variant comes first.
+    A searched variant of the user stands for its base: its part is the prediction for the releases that run the base.
     """
     parts: list[_Part] = []
     for elr in (True, False):
-        for variant, first, end in _ranges():
+        for shipped, first, end in _ranges():
+            variant = searched if base_of(searched) == shipped else shipped
             if (elr and not VARIANTS[variant].has_elr) or (not elr and _sets_feature(schedule)):
                 continue
             played = play(ample_machine(variant, bounds, elr=elr), schedule)

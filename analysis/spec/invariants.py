@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from analysis.spec.partition import NO_LEADER, Cluster, Partition
-from analysis.spec.variants import IN_NO_RELEASE, VARIANTS
+from analysis.spec.variants import IN_NO_RELEASE, VARIANTS, base_of
 
 
 class Invariant(NamedTuple):
@@ -150,6 +150,6 @@ _OF_VARIANT: dict[str, tuple[Invariant, ...]] = {
 def invariants_of(variant: str) -> tuple[Invariant, ...]:
     """Return the invariants of a variant in the order they are checked.
 
-    `variant` is a key of `VARIANTS`.
+    `variant` is a key of `VARIANTS`; a variant of the user has those of its base.
     """
-    return _OF_VARIANT[variant]
+    return _OF_VARIANT[base_of(variant)]

@@ -43,6 +43,14 @@ IN_NO_RELEASE = ("kip966", "kip966_last_known")
 """The KIP's text, and the text with a repair."""
 
 
+_SHIPPED = {type(protocol): name for name, protocol in VARIANTS.items()}
+
+
+def base_of(variant: str) -> str:
+    """Return the shipped variant that a variant is, or that a variant of the user changes (`analysis.spec.own`)."""
+    return next(_SHIPPED[owner] for owner in type(VARIANTS[variant]).__mro__ if owner in _SHIPPED)
+
+
 def protocol_for(kafka: str, features: Mapping[str, int]) -> Protocol:
     """Return the variant that a release such as 4.3.1 runs with its `features`.
 
@@ -112,9 +120,11 @@ def _known_release(kafka: str) -> KnownRelease:
 def release_of(variant: str) -> str:
     """Return a release of a variant, for its feature levels: the newest measured one, if there is one.
 
-    No release runs a variant of `IN_NO_RELEASE`; they take the newest levels.
+    No release runs a variant of `IN_NO_RELEASE`; they take the newest levels. A variant of the user is taken to run
+    where its base does.
     """
-    if variant in IN_NO_RELEASE:
+    base = base_of(variant)
+    if base in IN_NO_RELEASE:
         return KNOWN[-1].version
-    running = [known for known in KNOWN if known.variant == variant]
+    running = [known for known in KNOWN if known.variant == base]
     return ([known for known in running if known.measured] or running)[-1].version

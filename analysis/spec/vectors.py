@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from analysis.spec.protocol import Protocol
 from analysis.spec.variants import protocol_for
 from analysis.spec.vector_file import Json, Vector
 from analysis.spec.vector_outcome import outcome
@@ -49,10 +50,12 @@ def releases_of(vector: Vector) -> tuple[str, ...]:
     return tuple(sorted({*vector.verified_on, *vector.differs} or {NEWEST}, key=lambda text: version_key(text)))
 
 
-def agreement(vectors: Iterable[Vector], kafka: str | None = None) -> tuple[list[Tally], list[Difference]]:
+def agreement(
+    vectors: Iterable[Vector], kafka: str | None = None, protocol: Protocol | None = None
+) -> tuple[list[Tally], list[Difference]]:
     """Return the agreement per layer and release, and every difference.
 
-    `kafka`: of this release only.
+    `kafka`: of this release only. `protocol`: the variant to compare instead of the release's own.
     """
     counts: dict[tuple[str, tuple[int, ...], str], list[int]] = {}
     differences: list[Difference] = []
@@ -61,23 +64,23 @@ def agreement(vectors: Iterable[Vector], kafka: str | None = None) -> tuple[list
         for release in releases_of(vector):
             if kafka not in (None, release):
                 continue
-            found = compare(vector, release)
+            found = compare(vector, release, protocol)
             differences += found
             count = counts.setdefault((layer, version_key(release), release), [0, 0])
             count[0] += 1
             count[1] += not found
     return [
-        Tally(layer, release, protocol_for(release, {}).name, total, agree)
+        Tally(layer, release, (protocol or protocol_for(release, {})).name, total, agree)
         for (layer, _, release), (total, agree) in sorted(counts.items())
     ], differences
 
 
-def compare(vector: Vector, kafka: str) -> list[Difference]:
+def compare(vector: Vector, kafka: str, protocol: Protocol | None = None) -> list[Difference]:
     """Return where the specification differs from what `vector` says of a release.
 
-    Empty if it does not.
+    Empty if it does not. `protocol`: the variant to compare instead of the release's own.
     """
-    got = outcome(vector, protocol_for(kafka, {}))
+    got = outcome(vector, protocol or protocol_for(kafka, {}))
     layer, event = str(vector.__struct_config__.tag), vector.event.type
     expected: dict[str, Json] = dict(vector.expected)
     for name, value in vector.differs.get(kafka, {}).items():

@@ -234,9 +234,10 @@ def _run_verb(typed: ParsedCommand, argv: Sequence[str]) -> int:
         code = rerun_with_privileges(request, argv)
         if code is not None:
             return code
+    from harness.cli.own_files import specification_with_files_of
     from harness.cli.rule_files import judged_with
 
-    with judged_with(getattr(args, "rule", ()), getattr(args, "judge_by", None)):
+    with specification_with_files_of(args), judged_with(getattr(args, "rule", ()), getattr(args, "judge_by", None)):
         return int(module.run(args))
 
 

@@ -36,7 +36,7 @@ def run(args: Args) -> ExitCode:
     from analysis.spec.explore.question import variant_named
     from analysis.spec.generate import scenario_of
     from analysis.spec.generate_schedule import PlayabilityFilter
-    from analysis.spec.variants import IN_NO_RELEASE, release_of
+    from analysis.spec.variants import IN_NO_RELEASE, base_of, release_of
     from ebbtide.scenario.model import MAX_BROKERS
     from ebbtide.scenario.parse import parse
     from ebbtide.scenario.references import put_at
@@ -45,7 +45,7 @@ def run(args: Args) -> ExitCode:
     from harness.cli.spec_outputs import SpecFindOutput
 
     variant = variant_named(args.variant)
-    if variant in IN_NO_RELEASE:
+    if base_of(variant) in IN_NO_RELEASE:
         raise UsageError(
             "no release runs this variant", got=args.variant, next=f"ebbtide spec check --variant {args.variant}"
         )

@@ -56,7 +56,13 @@ BOUNDS_HELP = "bounds:\n" + "".join(f"  {name:<17} {bound.says}\n" for name, bou
 
 def add_search_options(command: Command) -> None:
     """Declare the variant, the bounds, the property and the limits of a search."""
-    command.option("--variant", needed=True, metavar="NAME", help="the protocol variant, such as elr-43, or a release")
+    command.option(
+        "--variant",
+        needed=True,
+        metavar="NAME",
+        help="the protocol variant, such as elr-43, a release, or a Python file with a variant of yours, which runs as "
+        "you (docs/own-variant.md)",
+    )
     command.option(
         "--bounds",
         repeated=True,
@@ -65,7 +71,10 @@ def add_search_options(command: Command) -> None:
         "nothing happens to 3 brokers",
     )
     command.option(
-        "--property", default="committed", metavar="NAME", help="the property that must hold (default: committed)"
+        "--property",
+        default="committed",
+        metavar="NAME",
+        help="the property that must hold, or a Python file with one of yours (default: committed)",
     )
     command.option(
         "--max-states",

@@ -15,7 +15,9 @@ def command() -> Command:
         "Print the rules of a protocol variant as one Python module: first the records, then each event, then the "
         "rules that events call. Each event has its KIP clause. A comment says with which variant a rule began."
     )
-    command.argument("variant", metavar="NAME", help="the protocol variant, such as elr-43, or a Kafka release")
+    command.argument(
+        "variant", metavar="NAME", help="the protocol variant, such as elr-43, a Kafka release, or a FILE.py of yours"
+    )
     command.argument(
         "event", needed=False, metavar="EVENT", help="only this event and the rules that it calls, such as fence"
     )

@@ -18,24 +18,34 @@ def command() -> Command:
         "difference. Exit code 0: no difference, 1: at least one, 4: the file is malformed."
     )
     command.argument("file", type=Path, metavar="FILE.jsonl", help="the file with one vector a line")
-    add_release_option(command, " to compare, such as 4.3.1 (default: all)")
+    add_release_option(command, " to compare, such as 4.3.1 (default: all; with --variant, the newest that runs it)")
+    command.option(
+        "--variant",
+        metavar="NAME",
+        help="compare this variant with what the release does: a name, such as elr-41, or a Python file with a variant "
+        "of yours, which runs as you (docs/own-variant.md)",
+    )
     add_json_option(command)
     return command
 
 
 def run(args: Args) -> ExitCode:
     """Compare, print the table, and print every difference."""
+    from analysis.spec.explore.question import variant_named
+    from analysis.spec.variants import VARIANTS, release_of
     from analysis.spec.vector_file import load
     from analysis.spec.vectors import agreement, releases_of, version_key
 
     vectors = load(args.file)
-    tallies, differences = agreement(vectors, args.kafka)
+    variant = variant_named(args.variant) if args.variant is not None else None
+    release = args.kafka if variant is None or args.kafka is not None else release_of(variant)
+    tallies, differences = agreement(vectors, release, VARIANTS[variant] if variant is not None else None)
     if not tallies:
         known = {release for vector in vectors for release in releases_of(vector)}
         raise UsageError(
             "no vector is about this release",
             where=str(args.file),
-            got=args.kafka,
+            got=release,
             allowed=", ".join(sorted(known, key=version_key)),
         )
     code = ExitCode.CONTRADICTED if differences else ExitCode.AS_PREDICTED

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from analysis.spec import AlterPartition, Cluster, Outcome, Partition, Protocol, cluster_for, protocol_for
 from analysis.spec.partition import NO_EPOCH, NO_LEADER, UncleanElection
-from analysis.spec.variants import IN_NO_RELEASE, VARIANTS, release_of
+from analysis.spec.variants import VARIANTS, release_of
 from ebbtide.errors import UsageError
+from ebbtide.releases.known_releases import KNOWN
 
-_NEWEST = next(name for name in reversed(VARIANTS) if name not in IN_NO_RELEASE)
+_NEWEST = KNOWN[-1].variant
 """The variant for releases that the specification does not know."""
 
 

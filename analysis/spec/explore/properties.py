@@ -5,11 +5,11 @@ A property is a promise that a new leader keeps, or a check of every state.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from analysis.spec.explore.search import Check
-from analysis.spec.invariants import invariants_of
+from analysis.spec.invariants import Invariant, invariants_of
 from analysis.spec.model import words as w
 from analysis.spec.model.machine import Machine, Promise
 from analysis.spec.model.words import DATA_BITS, LOG, State, unpack
@@ -85,7 +85,15 @@ def _has_leader_if_electable(machine: Machine) -> Check:
 
 
 def _invariants_hold(machine: Machine) -> Check:
-    rules = invariants_of(machine.protocol.name)
+    return _hold_in(machine, invariants_of(machine.protocol.name))
+
+
+def property_of(rule: Invariant) -> Property:
+    """Return an invariant alone as a property; lost records do not break it."""
+    return Property(rule.name, rule.source, "yours", "none", lambda machine: _hold_in(machine, (rule,)))
+
+
+def _hold_in(machine: Machine, rules: Sequence[Invariant]) -> Check:
     known: dict[tuple[int, ...], bool] = {}
 
     def check(state: State) -> bool:

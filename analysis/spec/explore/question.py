@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -46,9 +47,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 def variant_named(name: str, *, where: str = "--variant") -> str:
     """Return the key of a variant, hyphens allowed, or of a release's variant.
 
-    Raises UsageError for an unknown name; `where` is the argument that held it.
+    A file of the user has one while it is in use (`analysis.spec.own`). Raises UsageError for an unknown name; `where`
+    is the argument that held it.
     """
-    key = name.replace("-", "_").replace(".", "_")
+    key = Path(name).stem if name.endswith(".py") else name.replace("-", "_").replace(".", "_")
     if key in VARIANTS:
         return key
     if not name[:1].isdigit():
@@ -57,7 +59,7 @@ def variant_named(name: str, *, where: str = "--variant") -> str:
             f"unknown protocol variant{did_you_mean(name, known)}",
             where=where,
             got=name,
-            allowed=f"{', '.join(known)}, or a Kafka release such as 4.3.1",
+            allowed=f"{', '.join(known)}, a Kafka release such as 4.3.1, or a FILE.py of yours",
         )
     protocol = protocol_for(name, {})
     return next(key for key, one in VARIANTS.items() if one == protocol)
@@ -69,10 +71,12 @@ def protocol_named(name: str) -> Protocol:
 
 
 def property_named(name: str) -> Property:
-    """Return the property of that name. Raises UsageError for an unknown name."""
-    if name not in PROPERTIES:
-        raise UsageError("unknown property", where="--property", got=name, allowed=", ".join(PROPERTIES))
-    return PROPERTIES[name]
+    """Return the property of that name, or of a file in use. Raises UsageError for an unknown name."""
+    key = Path(name).stem.replace("_", "-") if name.endswith(".py") else name
+    if key not in PROPERTIES:
+        allowed = f"{', '.join(PROPERTIES)}, or a FILE.py of yours"
+        raise UsageError("unknown property", where="--property", got=name, allowed=allowed)
+    return PROPERTIES[key]
 
 
 def machine_for(variant: str, bounds: Bounds, asked: Property) -> Machine:

@@ -20,12 +20,12 @@ from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, Data, SharedS
 from analysis.spec.partition import Cluster, Partition
 from analysis.spec.protocol import Protocol
 
-Promise = Literal["committed", "acks-all", "acks-1", "hw", "recovery"]
+Promise = Literal["committed", "acks-all", "acks-1", "hw", "recovery", "none"]
 """What a new leader must have.
 
 The records that the HW passed, or those acknowledged under acks=all or 1; or (hw) as many records
 as the HW counted, so that the HW that it serves does not go back. `recovery`: as `committed`, but an
-unclean recovery may lose what every LastKnownElr member lost.
+unclean recovery may lose what every LastKnownElr member lost. `none`: any election may lose records.
 """
 
 _COMMITTED_AT, _OLDER_AT, _APPENDED_AT = 2 * MAX_RECORDS, 3 * MAX_RECORDS, 4 * MAX_RECORDS
@@ -316,10 +316,10 @@ class Machine:
     def _forgives(self, action: Action, words: list[int], promised: int) -> bool:
         """Return whether KIP-966 allows the loss of an election that is no operator's choice.
 
-        It is a recovery for which every LastKnownElr member lost a record.
+        It is a recovery for which every LastKnownElr member lost a record. Where nothing is promised, any is.
         """
         if self._promise != "recovery" or action.kind != "recover":
-            return False
+            return self._promise == "none"
         members = [word for word in words if word & _LAST_KNOWN]
         return bool(members) and all(promised & ~word for word in members)
 
