@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 
+import msgspec
 from packaging.version import InvalidVersion, Version
 
 from analysis.record.timeline import Timeline
+from analysis.spec.own import own_variant_file
 from analysis.spec.partition import NO_EPOCH, NOBODY, Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import VARIANTS, protocol_for
@@ -55,8 +57,15 @@ def judged_by(kafka: str) -> JudgedBy | None:
     """Return the rules that a release is judged by; None if the text is not a release."""
     if _version(kafka) is None:
         return None
-    variant = protocol_in_force(kafka, {}).name.replace("_", "-")
-    return JudgedBy(variant=variant, nearest=judged_as(kafka).version, known=is_known(kafka))
+    variant = protocol_in_force(kafka, {}).name
+    own = own_variant_file(variant)
+    return JudgedBy(
+        variant=variant.replace("_", "-"),
+        nearest=judged_as(kafka).version,
+        known=is_known(kafka),
+        file=msgspec.UNSET if own is None else own.path.name,
+        sha256=msgspec.UNSET if own is None else own.sha256,
+    )
 
 
 class Software:

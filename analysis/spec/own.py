@@ -29,8 +29,11 @@ from ebbtide.own_code import OwnFile, run_own_file
 from ebbtide.suggestions import did_you_mean
 
 _VARIANT = "a Python file with one class that derives from a shipped variant, such as analysis.spec.elr_43.Elr43"
-_PROPERTY = "a Python file with one function `holds(partition, cluster)` that returns True or False"
+PROPERTY_FILE = "a Python file with one function `holds(partition, cluster)` that returns True or False"
 _SPECIFICATION = Path(__file__).parent
+
+_in_use: dict[str, OwnFile] = {}
+"""The files of the variants in use, by their keys."""
 
 
 @contextmanager
@@ -41,20 +44,21 @@ def own_variant(path: Path) -> Iterator[OwnFile]:
     if key in VARIANTS:
         raise own.error("another protocol variant has this name", own.name, allowed="a file with another name")
     VARIANTS[key] = _variant_in(own)
+    _in_use[key] = own
     try:
         with _errors_of(own):
             yield own
     finally:
-        del VARIANTS[key]
+        del VARIANTS[key], _in_use[key]
 
 
 @contextmanager
 def own_property(path: Path) -> Iterator[OwnFile]:
     """Have the property of a file in `PROPERTIES` during the block. Raises `UsageError` for a wrong file."""
-    own, invariant = own_invariant(path)
+    own = run_own_file(path, "property", PROPERTY_FILE)
     if own.name in PROPERTIES:
         raise own.error("another property has this name", own.name, allowed="a file with another name")
-    PROPERTIES[own.name] = property_of(invariant)
+    PROPERTIES[own.name] = property_of(invariant_in(own))
     try:
         with _errors_of(own):
             yield own
@@ -88,9 +92,13 @@ def _errors_of(own: OwnFile) -> Iterator[None]:
         ) from error
 
 
-def own_invariant(path: Path) -> tuple[OwnFile, Invariant]:
-    """Return the property of a file. Raises `UsageError` for a wrong file."""
-    own = run_own_file(path, "property", _PROPERTY)
+def own_variant_file(variant: str) -> OwnFile | None:
+    """Return the file that a variant in use is from; None for a shipped one."""
+    return _in_use.get(variant)
+
+
+def invariant_in(own: OwnFile) -> Invariant:
+    """Return the property of a file that ran. Raises `UsageError` if it has none, or a wrong one."""
     function = getattr(own.module, "holds", None)
     if not isinstance(function, FunctionType):
         got = "no `holds`" if function is None else f"holds is a {type(function).__name__}"
@@ -101,9 +109,9 @@ def own_invariant(path: Path) -> tuple[OwnFile, Invariant]:
         raise NotImplementedError
 
     _check_parameters(own, function, holds)
-    words = inspect.getdoc(function) or inspect.getdoc(own.module) or path.name
+    words = inspect.getdoc(own.module) or inspect.getdoc(function) or own.path.name
     says = " ".join(words.partition("\n\n")[0].split())
-    return own, Invariant(own.name, says, _checked(own, function, holds))
+    return Invariant(own.name, says, _checked(own, function, holds))
 
 
 def _variant_in(own: OwnFile) -> Protocol:

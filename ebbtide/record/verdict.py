@@ -240,11 +240,14 @@ class JudgedBy(msgspec.Struct, frozen=True, kw_only=True):
     - `variant`: the variant's name, such as `elr-43`.
     - `nearest`: the known release that the run's Kafka is taken for. Its rules count unless `--variant` named others.
     - `known`: the run's Kafka is that release.
+    - `file`, `sha256`: the variant is one of the user's, in this file; left out if it is not.
     """
 
     variant: str
     nearest: str
     known: bool
+    file: str | msgspec.UnsetType = msgspec.UNSET
+    sha256: str | msgspec.UnsetType = msgspec.UNSET
 
     def in_words(self, kafka: str) -> str:
         """Return the variant, and why it is this one; empty if a known release has it by itself.

@@ -237,7 +237,8 @@ def _run_verb(typed: ParsedCommand, argv: Sequence[str]) -> int:
     from harness.cli.own_files import specification_with_files_of
     from harness.cli.rule_files import judged_with
 
-    with specification_with_files_of(args), judged_with(getattr(args, "rule", ()), getattr(args, "judge_by", None)):
+    rules = [*getattr(args, "rule", ()), *getattr(args, "properties", ())]
+    with specification_with_files_of(args), judged_with(rules, getattr(args, "judge_by", None)):
         return int(module.run(args))
 
 

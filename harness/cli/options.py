@@ -193,16 +193,26 @@ def add_variant_option(command: CommandBase) -> None:
         dest="judge_by",
         metavar="NAME",
         help="judge by this variant of the protocol, such as kip966, or by that of a release. The default is that of "
-        "the release nearest to what ran (docs/own-kafka.md)",
+        "the release nearest to what ran (docs/own-kafka.md). A Python file with a variant of yours runs as you "
+        "(docs/own-variant.md)",
     )
 
 
 def add_rule_option(command: CommandBase) -> None:
-    """Declare --rule."""
+    """Declare --rule and --property."""
     command.option(
         "--rule",
         repeated=True,
         metavar="FILE",
         completes=completing.complete_file,
         help="judge with the clause in this Python file, too (repeatable; see docs/own-rules.md). The file runs as you",
+    )
+    command.option(
+        "--property",
+        dest="properties",
+        repeated=True,
+        metavar="FILE",
+        completes=completing.complete_file,
+        help="check the property in this Python file in each recorded state of a partition (repeatable; see "
+        "docs/own-variant.md). The file runs as you",
     )

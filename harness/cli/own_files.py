@@ -17,7 +17,7 @@ from harness.cli.command import Args
 def specification_with_files_of(args: Args) -> Iterator[None]:
     """Have what the options of a command name in the specification. Raises `UsageError` for a wrong file."""
     with ExitStack() as used:
-        if (variant := _file_of(args, "variant")) is not None:
+        if (variant := _file_of(args, "variant") or _file_of(args, "judge_by")) is not None:
             from analysis.spec.own import own_variant
 
             used.enter_context(own_variant(variant))

@@ -34,6 +34,8 @@ def judged_with(files: Sequence[str], variant: str | None = None) -> Iterator[No
             from analysis.spec.explore.question import protocol_named
 
             block.enter_context(judged_by_variant(protocol_named(variant)))
+            if variant.endswith(".py"):
+                variant = str(path_from(variant).absolute())
         _paths, _variant = paths, variant
         try:
             yield

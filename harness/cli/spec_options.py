@@ -60,8 +60,8 @@ def add_search_options(command: Command) -> None:
         "--variant",
         needed=True,
         metavar="NAME",
-        help="the protocol variant, such as elr-43, a release, or a Python file with a variant of yours, which runs as "
-        "you (docs/own-variant.md)",
+        help="the protocol variant, such as elr-43, or a release. A Python file with a variant of yours runs as you "
+        "(docs/own-variant.md)",
     )
     command.option(
         "--bounds",

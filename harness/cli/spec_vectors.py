@@ -22,8 +22,8 @@ def command() -> Command:
     command.option(
         "--variant",
         metavar="NAME",
-        help="compare this variant with what the release does: a name, such as elr-41, or a Python file with a variant "
-        "of yours, which runs as you (docs/own-variant.md)",
+        help="compare this variant, such as elr-41, with what the release does. A Python file with a variant of yours "
+        "runs as you (docs/own-variant.md)",
     )
     add_json_option(command)
     return command

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
 from analysis.spec.effective_rules import text_of
 from analysis.spec.explore.properties import PROPERTIES
@@ -101,6 +102,12 @@ def test_a_property_is_checked_in_every_state_and_lost_records_do_not_break_it(
     assert main([*check, "forgets.py", "--bounds", "power-losses=1,kills=1"]) == ExitCode.AS_PREDICTED
     assert "small-elr: Ours: the ELR has at most one member." in capsys.readouterr().out
     assert "small-elr" not in PROPERTIES
+
+
+@pytest.mark.parametrize("name", ["wait_for_targets", "elr_of_replicas"])
+def test_the_page_shows_the_examples_as_they_are(name: str) -> None:
+    text = (ROOT / "examples" / "spec" / f"{name}.py").read_text()
+    assert f"```python\n{text}```" in (ROOT / "docs" / "own-variant.md").read_text()
 
 
 def stated(body: str, base: str = "Elr43") -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import msgspec
 import pytest
+from checkout import ROOT
 from judge_records import NO_LOSS, Story, healthy_story
 
 from analysis.record.protocol import judged_by, protocol_in_force
 from analysis.record.record import Record
 from analysis.report.summary import judged_run, summary_lines
+from analysis.spec.own import own_variant
 from ebbtide.errors import UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import JudgedBy, Verdict
@@ -71,6 +74,17 @@ def test_a_named_variant_judges_whatever_ran() -> None:
 def test_a_variant_of_a_release_may_be_named_by_the_release() -> None:
     with judged_with((), "3.9.1"):
         assert not protocol_in_force("4.3.1", {}).has_elr
+
+
+def test_a_variant_of_the_user_is_named_with_its_file_and_digest() -> None:
+    file = ROOT / "examples" / "spec" / "wait_for_targets.py"
+    with own_variant(file), judged_with((), str(file)):
+        assert judging_options() == ["--variant", str(file)]
+        rules = judged_by("4.3.1")
+        assert rules is not None
+        assert rules.in_words("4.3.1") == "wait-for-targets, as --variant says; 4.3.1 would be judged by elr-43"
+        assert (rules.file, rules.sha256) == (file.name, hashlib.sha256(file.read_bytes()).hexdigest())
+    assert judged_by("4.3.1") == JudgedBy(variant="elr-43", nearest="4.3.1", known=True)
 
 
 def test_an_unknown_variant_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

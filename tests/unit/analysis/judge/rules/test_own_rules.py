@@ -74,6 +74,29 @@ def test_the_page_shows_the_example_as_it_is() -> None:
     assert f"```python\n{EXAMPLE.read_text()}```" in (ROOT / "docs" / "own-rules.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("return partition.leader in partition.isr", "holds"),
+        ("return cluster.min_isr == 2", "holds"),
+        ("return len(partition.isr) < 3", "violated"),
+        ("return partition.nothing", "unknown"),
+        ("return None", "unknown"),
+    ],
+)
+def test_a_property_is_checked_in_each_recorded_state(tmp_path: Path, body: str, status: str) -> None:
+    path = tmp_path / "ours.py"
+    path.write_text(f'"""Ours: a state is so."""\n\n\ndef holds(partition, cluster):\n    {body}\n')
+    story = story_in(tmp_path)
+    with own_rules([path]):
+        verdict = story.judge()
+    found = next(one for one in verdict.properties if one.name == "ours")
+    assert found.status == status
+    if status == "unknown":
+        assert "ours.py" in found.evidence[0]["why"]
+    assert verdict.own_rules[0].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def test_after_the_block_records_are_judged_without_the_rule(tmp_path: Path) -> None:
     story = story_in(tmp_path)
     with own_rules([rule_file(tmp_path, "ours")]):
