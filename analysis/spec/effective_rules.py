@@ -137,7 +137,7 @@ def text_of(protocol: Protocol, event: str | None = None) -> str:
 def _title(protocol: Protocol) -> str:
     older = [one.name for one in reversed(_classes_of(protocol)) if "name" in vars(one)]
     return (
-        f"The rules of {protocol.name}: {protocol.source}.\n\n"
+        f"The rules of {protocol.name}: {protocol.source.rstrip('.')}.\n\n"
         f"Variants, oldest first: {', '.join(older)}.\nA comment above each rule names the variant that states it.\n"
     )
 

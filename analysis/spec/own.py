@@ -46,7 +46,7 @@ def own_variant(path: Path) -> Iterator[OwnFile]:
     VARIANTS[key] = _variant_in(own)
     _in_use[key] = own
     try:
-        with _errors_of(own):
+        with _errors_of(own, answers=True):
             yield own
     finally:
         del VARIANTS[key], _in_use[key]
@@ -60,27 +60,27 @@ def own_property(path: Path) -> Iterator[OwnFile]:
         raise own.error("another property has this name", own.name, allowed="a file with another name")
     PROPERTIES[own.name] = property_of(invariant_in(own))
     try:
-        with _errors_of(own):
+        with _errors_of(own, answers=False):
             yield own
     finally:
         del PROPERTIES[own.name]
 
 
 @contextmanager
-def _errors_of(own: OwnFile) -> Iterator[None]:
+def _errors_of(own: OwnFile, *, answers: bool) -> Iterator[None]:
     """Report what fails because of the user's file as an error of the file.
 
-    That is an exception that came through the file, or one of the specification, which went on with what a rule of the
-    file had answered.
+    That is an exception that came through the file. If the specification goes on with what the file `answers`, it is
+    also one of the specification.
     """
     try:
         yield
     except EbbtideError:
         raise
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         line = own.line_of(error)
-        if line is None and _SPECIFICATION not in Path(last.filename).parents:
+        if line is None and not (answers and _SPECIFICATION in Path(last.filename).parents):
             raise
         got = f"{type(error).__name__}: {error}"
         if line is not None:
@@ -129,9 +129,12 @@ def _variant_in(own: OwnFile) -> Protocol:
     base = next((one for one in stated.__mro__ if one in shipped), None)
     if base is None:
         raise own.error("the class derives from no shipped variant", stated.__name__)
-    for name, value in list(vars(stated).items()):
-        if not name.startswith("_"):
-            _check_rule(own, stated, base, name, value)
+    for owner in (one for one in stated.__mro__ if one.__module__ == own.module.__name__):
+        for name, value in list(vars(owner).items()):
+            if not name.startswith("_"):
+                _check_rule(own, owner, base, name, value)
+            elif not name.startswith("__") and hasattr(base, name):
+                raise own.error("a helper has the name of one of the base", name, allowed="another name")
     words = " ".join((own.module.__doc__ or stated.__doc__ or "").partition("\n\n")[0].split())
     for name, text in (("name", own.path.stem), ("source", words or own.path.name)):
         setattr(stated, name, text)

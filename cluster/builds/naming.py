@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -24,7 +25,7 @@ _PROGRAM = Path(__file__).with_name("KafkaFeatures.java")
 _FIRST_ASKED = 4
 """From this major release on, the classes say the feature levels. Before, those of the known releases count."""
 _FROM_MAVEN = re.compile(rf"({VERSION.pattern})(?:@([a-z][a-z0-9+.-]*://.+))?")
-_LEVELS = re.compile(r"(.*?)(:[a-z.]+=[0-9]+(?:\+[a-z.]+=[0-9]+)*)?")
+_LEVELS = re.compile(r"(.*?)(:[a-z.]+=[0-9]+(?:\+[a-z.]+=[0-9]+)*)?", re.DOTALL)
 _LEFT_OUT = re.compile(
     r"(?:log4j-slf4j2?-impl|slf4j-(?:reload4j|log4j12|jdk14|nop|simple)|logback-classic)-[0-9].*"
     r"|.*-(?:sources|javadoc|scaladoc|tests?|test-sources|test-fixtures)"
@@ -83,6 +84,8 @@ def _copy_from_path(path: Path, jars: Path) -> None:
         folder = path / "libs" if (path / "libs").is_dir() else path
         for jar in sorted(folder.glob("*.jar")):
             if not _LEFT_OUT.fullmatch(jar.stem):
+                if not (jar.is_file() and os.access(jar, os.R_OK)):
+                    raise UsageError("a jar cannot be read", where=str(jar), allowed="files that this user may read")
                 shutil.copyfile(jar, jars / jar.name)
     elif path.is_file() and path.name.endswith(ARCHIVES):
         unpack_jars(path, jars)

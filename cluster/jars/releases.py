@@ -321,7 +321,8 @@ def add_log_binding(jars: Path) -> None:
             shutil.copyfile(path, jars / name)
             return
     with tempfile.TemporaryDirectory(dir=jars.parent) as scratch:
-        copy_runtime_jars([binding], Path(scratch), releases_dir() / ".maven-slf4j.log")
+        copy_runtime_jars([binding], Path(scratch), log := releases_dir() / ".maven-slf4j.log")
+        log.unlink(missing_ok=True)
         shutil.copyfile(Path(scratch, name), jars / name)
 
 

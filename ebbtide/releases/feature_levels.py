@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from packaging.version import Version
 
 from ebbtide.errors import UsageError
-from ebbtide.releases.builds import build_of, is_build
+from ebbtide.releases.builds import build_of, has_facts, is_build
 from ebbtide.releases.known_releases import (
     KNOWN,
     METADATA_VERSION,
@@ -41,9 +41,9 @@ _3_3_IV0, _3_3_IV3 = 4, 7
 def levels_of(kafka: str) -> Mapping[str, range] | None:
     """Return each feature of release `kafka` and its levels; None if it is not known.
 
-    A build says them itself, if its classes can. Raises `HarnessError` if it is not in the cache.
+    A build says them itself, if its classes can and this host has it. Else those of its version count.
     """
-    if is_build(kafka) and (own := build_of(kafka).levels):
+    if is_build(kafka) and has_facts(kafka) and (own := build_of(kafka).levels):
         return {name: range(oldest, newest + 1) for name, (oldest, newest) in own.items()}
     known = _patch_of(kafka)
     if known is None:

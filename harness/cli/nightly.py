@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import time
@@ -280,6 +281,8 @@ def _plan(
     }
     if args.shard is not None:
         settings["shard"] = args.shard
+    if words := judging_options():
+        settings["judging"] = shlex.join(words)
     plan = store.unfinished_night()
     if plan is not None and (plan.settings != settings or plan.started_s + budget_s <= time.time()):
         _report(f"closing night {plan.night}, which was killed")

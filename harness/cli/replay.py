@@ -23,6 +23,7 @@ from harness.cli.options import (
     add_rule_option,
     add_seed_option,
     add_times_option,
+    add_variant_option,
 )
 from harness.cli.output import print_json
 from harness.cli.progress import judging_note
@@ -72,6 +73,7 @@ def command() -> Command:
     add_seed_option(command, "the seed of other broker ids; nothing else changes (default: the record's ids)")
     add_fail_on_option(command)
     add_rule_option(command)
+    add_variant_option(command)
     add_json_option(command)
     add_jobs_option(command)
     add_launch_options(command)

@@ -50,8 +50,9 @@ def judging_options() -> list[str]:
 
 
 def note_missing_rules(records: Sequence[Path]) -> None:
-    """Print a note for each record that was judged before with rules which are not given now."""
-    from ebbtide.record.verdict import read_verdict
+    """Print a note for each record that was judged before with rules or a variant which are not given now."""
+    from analysis.spec.variants import protocol_for
+    from ebbtide.record.verdict import JudgedBy, read_verdict
 
     given = {path.stem.replace("_", "-") for path in _paths}
     for record in records:
@@ -63,3 +64,13 @@ def note_missing_rules(records: Sequence[Path]) -> None:
                 "other rules alone",
                 file=sys.stderr,
             )
+        protocol = None if verdict is None else verdict.protocol
+        if _variant is None and isinstance(protocol, JudgedBy):
+            usual = protocol_for(protocol.nearest, {}).name.replace("_", "-")
+            if protocol.variant != usual:
+                named = protocol.file or protocol.variant
+                print(
+                    f"note: {record} was judged by {protocol.variant} before; without --variant {named} it is judged "
+                    f"by {usual}",
+                    file=sys.stderr,
+                )

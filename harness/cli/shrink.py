@@ -24,6 +24,7 @@ from harness.cli.options import (
     add_out_option,
     add_rule_option,
     add_times_option,
+    add_variant_option,
 )
 from harness.cli.output import print_json
 from harness.cli.parameters import duration_s_of
@@ -60,6 +61,7 @@ def command() -> Command:
     add_jobs_option(command)
     add_launch_options(command)
     add_rule_option(command)
+    add_variant_option(command)
     return command
 
 

@@ -328,7 +328,9 @@ class _Run:
         if self.request.runtime.name != "local":
             return {}
         releases = dict.fromkeys((self.request.kafka, *self.scenario.other_releases))
-        found = {kafka: digests_to_record(kafka) for kafka in releases if not is_build(kafka)}
+        # The build that the run starts with has its digests in `build`.
+        names = (kafka for kafka in releases if kafka != self.request.kafka or not is_build(kafka))
+        found = {kafka: digests_to_record(kafka) for kafka in names}
         return {kafka: dict(digests) for kafka, digests in found.items() if digests}
 
     def _build(self) -> RecordedBuild | None:
