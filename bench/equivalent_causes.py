@@ -33,8 +33,8 @@ EQUIVALENT: Mapping[str, str] = {
     "liveness.Liveness.died_by: end >= since_ns -> end > since_ns": _AT_THE_BOUND,
     "liveness.Liveness.has_dead_session.is_of: before[-1].at_ns + self.slack < one.ended.first_ns -> "
     "before[-1].at_ns + self.slack <= one.ended.first_ns": _AT_THE_BOUND,
-    "liveness.Liveness.has_dead_session.is_of: state.at_ns < one.started_ns + _BOOTS_NS - self.slack -> "
-    "state.at_ns <= one.started_ns + _BOOTS_NS - self.slack": _AT_THE_BOUND,
+    "liveness.Liveness._is_last_by: state.at_ns < down.started_ns + _BOOTS_NS - self.slack -> "
+    "state.at_ns <= down.started_ns + _BOOTS_NS - self.slack": _AT_THE_BOUND,
     "liveness.Liveness.has_dead_session: one.ended.last_ns <= earliest_ns -> one.ended.last_ns < earliest_ns": (
         _AT_THE_BOUND
     ),
