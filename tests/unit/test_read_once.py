@@ -148,8 +148,6 @@ TAKE_A_PATH = {
     "judge/history/log_lines.py:lines_of": "a log, which the folder named",
     "judge/rules/own.py:own_rules": "the files of rules that a user named",
     "judge/rules/own.py:read_own_rule": "the file of a user's rule",
-    "judge/rules/own.py:_run": "the file of a user's rule",
-    "judge/rules/own.py:_wrong": "the file of a user's rule",
     "record/files.py:is_same": "two files of a table, which the folder named",
     "record/small_files.py:_in_words": "the place of an error",
 }

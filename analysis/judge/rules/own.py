@@ -52,7 +52,7 @@ def own_rules(paths: Sequence[Path]) -> Iterator[None]:
 
 def read_own_rule(path: Path, taken: Sequence[str] = ()) -> OwnRule:
     """Read the clause of one file. Raises `UsageError`; `taken` are names of rules that other files have."""
-    own = run_own_file(path, "file of a rule or property", f"{_RULE_FILE}, or {PROPERTY_FILE}")
+    own = run_own_file(path, "rule file", f"{_RULE_FILE}, or {PROPERTY_FILE}")
     if own.name in taken or own.name in {one.name for one in CLAUSES} | {one.name for one in ANOMALIES}:
         raise own.error("another rule has this name", own.name, allowed="a file with another name")
     rule = getattr(own.module, "RULE", None)

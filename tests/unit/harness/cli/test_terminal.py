@@ -102,10 +102,10 @@ def test_ctrl_c_in_the_middle_leaves_a_clean_screen(commands: FakeCommands, fold
 
 
 def test_typed_keys_do_not_move_the_view(commands: FakeCommands, folder: Path) -> None:
-    keys = [(INTERRUPT_AT["run"], b"typed\n\n\n")]
+    keys = [(INTERRUPT_AT["run"], b"pressed\n\n\n")]
     seen = run_on_terminal(commands.start, COMMANDS["run"].split(), (80, 24), folder, type_at=keys)
     check_seen(seen, "run")
-    assert "typed" not in seen.text
+    assert "pressed" not in seen.text
 
 
 CLEANS_UP_SLOWLY = """

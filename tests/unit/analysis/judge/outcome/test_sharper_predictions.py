@@ -104,26 +104,6 @@ def test_the_acks_matrix_asks_for_the_loss_of_each_acks(name: str) -> None:
 # holds
 
 
-def test_a_metadata_log_that_nobody_could_check_does_not_show_that_its_transitions_are_allowed(tmp_path: Path) -> None:
-    story = Story(tmp_path, kafka="9.9.0")
-    for broker in (1, 2, 3):
-        story.broker(0, broker)
-        story.broker(1, broker, "unfenced")
-    story.config(2, "topic:t", "min.insync.replicas", "2")
-    story.state(3)
-    story.state(9, isr=[1, 3])
-    story.broker(9, 2, "fenced")
-    story.tables["brokers"][-1]["metadata_offset"] = story.tables["partitions"][-1]["metadata_offset"] + 1
-    whole_log(story)
-    assert outcome(story, NO_LOSS)[0] == "as-predicted"
-    sharper = f'{NO_LOSS}\nholds = ["{TRANSITIONS}"]'
-    found, why = outcome(story, sharper)
-    assert found == "inconclusive"
-    assert TRANSITIONS in why
-    story.change(kafka="3.9.1")
-    assert outcome(story, sharper)[0] == "as-predicted"
-
-
 def test_a_run_without_a_brokers_answers_does_not_show_that_they_agree_with_the_log(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.broker(0, 1)
