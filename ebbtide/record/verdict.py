@@ -249,14 +249,15 @@ class JudgedBy(msgspec.Struct, frozen=True, kw_only=True):
     file: str | msgspec.UnsetType = msgspec.UNSET
     sha256: str | msgspec.UnsetType = msgspec.UNSET
 
-    def in_words(self, kafka: str) -> str:
-        """Return the variant, and why it is this one; empty if a known release has it by itself.
+    @property
+    def usual(self) -> str:
+        """The variant that the nearest release is judged by without `--variant`."""
+        return judged_as(self.nearest).variant.replace("_", "-")
 
-        `kafka` is what ran.
-        """
-        own = judged_as(self.nearest).variant.replace("_", "-")
-        if self.variant != own:
-            return f"{self.variant}, as --variant says; {kafka} would be judged by {own}"
+    def in_words(self, kafka: str) -> str:
+        """Return the variant that `kafka` was judged by, and why; empty if a known release has it by itself."""
+        if self.variant != self.usual:
+            return f"{self.variant}, as --variant says; {kafka} would be judged by {self.usual}"
         if self.known:
             return ""
         if version_of(kafka) > Version(KNOWN[-1].version):

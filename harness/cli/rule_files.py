@@ -51,26 +51,24 @@ def judging_options() -> list[str]:
 
 def note_missing_rules(records: Sequence[Path]) -> None:
     """Print a note for each record that was judged before with rules or a variant which are not given now."""
-    from analysis.spec.variants import protocol_for
     from ebbtide.record.verdict import JudgedBy, read_verdict
 
     given = {path.stem.replace("_", "-") for path in _paths}
     for record in records:
         verdict = read_verdict(RecordFolder(record))
-        if missing := [one.file for one in verdict.own_rules if one.name not in given] if verdict is not None else []:
+        if verdict is None:
+            continue
+        if missing := [one.file for one in verdict.own_rules if one.name not in given]:
             files = " ".join(f"--rule {shlex.quote(file)}" for file in missing)
             print(
                 f"note: {record} was judged with {', '.join(missing)} before; without {files} it is judged by the "
                 "other rules alone",
                 file=sys.stderr,
             )
-        protocol = None if verdict is None else verdict.protocol
-        if _variant is None and isinstance(protocol, JudgedBy):
-            usual = protocol_for(protocol.nearest, {}).name.replace("_", "-")
-            if protocol.variant != usual:
-                named = protocol.file or protocol.variant
-                print(
-                    f"note: {record} was judged by {protocol.variant} before; without --variant {named} it is judged "
-                    f"by {usual}",
-                    file=sys.stderr,
-                )
+        rules = verdict.protocol
+        if _variant is None and isinstance(rules, JudgedBy) and rules.variant != rules.usual:
+            print(
+                f"note: {record} was judged by {rules.variant} before; without --variant "
+                f"{rules.file or rules.variant} it is judged by {rules.usual}",
+                file=sys.stderr,
+            )
