@@ -133,17 +133,26 @@ def election_in_brackets(attribution: Attribution) -> str:
 def group_alike(blamed: Iterable[AnyAnomaly]) -> list[list[AnyAnomaly]]:
     """Group anomalies that one sentence can describe: those of one reason, at most one election in each partition.
 
-    A partition that lost records by two elections is therefore in two groups.
+    A partition that lost records by two elections is therefore in two groups, the earlier election in the first.
     """
+    listed = list(blamed)
+    elections: dict[tuple[str, int, str | None, str], set[int]] = {}
+    for one in listed:
+        elections.setdefault(_reason_in(one), set()).add(_guilty_epoch(one))
     groups: dict[tuple[str | None, str, int], list[AnyAnomaly]] = {}
-    elections: dict[tuple[str, int, str | None, str], list[Attribution]] = {}
-    for one in blamed:
-        attribution = one.attribution
-        known = elections.setdefault((*one.items.log, attribution.cause, attribution.why), [])
-        if attribution not in known:
-            known.append(attribution)
-        groups.setdefault((attribution.cause, attribution.why, known.index(attribution)), []).append(one)
+    for one in listed:
+        nth = sorted(elections[_reason_in(one)]).index(_guilty_epoch(one))
+        groups.setdefault((one.attribution.cause, one.attribution.why, nth), []).append(one)
     return list(groups.values())
+
+
+def _reason_in(one: AnyAnomaly) -> tuple[str, int, str | None, str]:
+    return *one.items.log, one.attribution.cause, one.attribution.why
+
+
+def _guilty_epoch(one: AnyAnomaly) -> int:
+    """Return the leader epoch of the guilty election; -1: no election is blamed."""
+    return -1 if one.attribution.election is None else one.attribution.election.epoch
 
 
 def places_of(alike: Sequence[AnyAnomaly]) -> str:

@@ -79,6 +79,14 @@ def test_another_reason_or_a_second_election_of_a_partition_is_a_sentence_of_its
     assert [sentence.split(",")[0] for sentence in reasons_of(losses)] == ["t-0 and t-1", "t-1", "t-2", "t-3"]
 
 
+def test_the_first_elections_of_all_partitions_are_one_sentence_in_whatever_order_their_losses_come() -> None:
+    losses = [loss(0, epoch=5), loss(0), loss(1), loss(1, epoch=5)]
+    assert [elections_in_brackets(alike) for alike in group_alike(losses)] == [
+        " (election of broker 2, leader epoch 5)",
+        " (election of broker 2, leader epoch 2)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("places", "text"),
     [
