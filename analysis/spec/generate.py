@@ -5,7 +5,8 @@ cluster, and played with everything else happening by itself, as on a real clust
 (`analysis.spec.explore.eager`). Where the loss then does not show, followers are held back from
 their leader, which a network can do. Then every operation that the loss does not need is left out. Each
 variant plays the same schedule. What a variant does is the prediction for its releases, and what
-all variants do is what steps wait for.
+all variants do is what steps wait for. What a variant of the user does is the prediction for builds
+that are newer than every known release, which else are predicted what the newest release does.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ _REQUESTS = frozenset(
 class _Part(msgspec.Struct, frozen=True):
     """What one variant, ELR on or off, makes of the schedule.
 
-    It holds for the releases from `first` to before `end`.
+    It holds for the releases from `first` to before `end`; None: for all newer ones.
     """
 
     variant: str
     first: str
-    end: str
+    end: str | None
     elr: bool
     played: PlayedSchedule
 
@@ -145,14 +146,10 @@ def _description(schedule: Sequence[Operation]) -> str:
 
 
 def _parts(searched: str, bounds: Bounds, schedule: list[Operation]) -> list[_Part]:
-    """Return the part of each variant that can do the whole schedule.
-
-    A searched variant of the user stands for its base: its part is the prediction for the releases that run the base.
-    """
+    """Return the part of each variant that can do the whole schedule."""
     parts: list[_Part] = []
     for elr in (True, False):
-        for shipped, first, end in _ranges():
-            variant = searched if base_of(searched) == shipped else shipped
+        for variant, first, end in _ranges(searched):
             if (elr and not VARIANTS[variant].has_elr) or (not elr and _sets_feature(schedule)):
                 continue
             played = play(ample_machine(variant, bounds, elr=elr), schedule)
@@ -161,10 +158,11 @@ def _parts(searched: str, bounds: Bounds, schedule: list[Operation]) -> list[_Pa
     return parts
 
 
-def _ranges() -> list[tuple[str, str, str]]:
+def _ranges(searched: str) -> list[tuple[str, str, str | None]]:
     """Return each variant, the first release that runs it, and the first that no longer does.
 
-    A variant begins with a minor release, unless a patch of that minor release runs an older one.
+    A variant begins with a minor release, unless a patch of that minor release runs an older one. A searched variant of
+    the user begins after all known releases: none of them has its change.
     """
     first_of = {known.variant: known for known in reversed(KNOWN)}
     minors: dict[tuple[int, int], str] = {}
@@ -172,13 +170,15 @@ def _ranges() -> list[tuple[str, str, str]]:
         (variant, "{}.{}".format(*first.minor) if minors.setdefault(first.minor, variant) == variant else first.version)
         for variant, first in reversed(first_of.items())
     ]
-    major, minor = KNOWN[-1].minor
-    ends = [*(start for _, start in starts[1:]), f"{major}.{minor + 1}"]
+    if base_of(searched) != searched:
+        major, minor = KNOWN[-1].minor
+        starts.append((searched, f"{major}.{minor + 1}"))
+    ends = [*(start for _, start in starts[1:]), None]
     return [(variant, start, end) for (variant, start), end in zip(starts, ends, strict=True)]
 
 
 def _predictions(parts: list[_Part], *, formatted: bool) -> Iterator[Prediction]:
-    """Yield one prediction for neighbouring releases that do the same.
+    """Yield one prediction for neighbouring releases that do the same; what the user's variant does stands alone.
 
     `formatted`: all begin with the ELR on.
     """
@@ -194,7 +194,7 @@ def _predictions(parts: list[_Part], *, formatted: bool) -> Iterator[Prediction]
         elr = "on" if first.elr else "off"
         what = "loses committed records" if lost else "loses no committed record"
         yield Prediction(
-            kafka=f">={first.first},<{last.end}",
+            kafka=f">={first.first}" + (f",<{last.end}" if last.end else ""),
             # The level that a run ends with says nothing where the schedule sets it.
             features={ELR_VERSION: 1} if first.elr and not formatted else {},
             clause=f"the model of {names.replace('_', '-')}, ELR {elr}, {what} on this schedule",
@@ -204,4 +204,5 @@ def _predictions(parts: list[_Part], *, formatted: bool) -> Iterator[Prediction]
 
 def _is_alike(one: _Part, other: _Part) -> bool:
     same = (one.played.lost_at < 0) == (other.played.lost_at < 0)
-    return same and one.elr == other.elr and one.end == other.first
+    is_shipped = base_of(other.variant) == other.variant
+    return same and is_shipped and one.elr == other.elr and one.end == other.first

@@ -20,8 +20,9 @@ def command() -> Command:
     """Declare what to search, and the file to write."""
     command = Command(
         "Search as `ebbtide spec check` does, and write the counterexample as a scenario file. The file has a "
-        "prediction for each release, from the model of its protocol variant. Exit code 0: the file is written, 1: "
-        "the property holds within the bounds, 2: a limit ended the search first.",
+        "prediction for each release, from the model of its protocol variant. If --variant names a file, its "
+        "prediction is for newer builds. Exit code 0: the file is written, 1: the property "
+        "holds within the bounds, 2: a limit ended the search first.",
         epilog=BOUNDS_HELP,
     )
     add_search_options(command)
@@ -96,5 +97,6 @@ def run(args: Args) -> ExitCode:
     print(f"{args.out}: {plural(len(scenario.steps), 'step')}, from a counterexample of {len(answer.trace.steps)}")
     for prediction in scenario.predictions:
         print(f"  {prediction.kafka:<14} committed loss: {prediction.loss.committed:<5} {prediction.clause}")
-    print(f"\nnext: ebbtide run {shlex.quote(str(args.out))} --kafka {','.join(releases)}")
+    kafka = releases if base_of(variant) == variant else (*releases, "YOUR-BUILD")
+    print(f"\nnext: ebbtide run {shlex.quote(str(args.out))} --kafka {','.join(kafka)}")
     return ExitCode.AS_PREDICTED

@@ -12,6 +12,7 @@ from analysis.spec.effective_rules import text_of
 from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.variants import VARIANTS
 from ebbtide.errors import ExitCode
+from ebbtide.scenario.parse import parse
 from harness.cli.main import main
 
 VECTORS = Path(__file__).parent / "vectors" / "elr.jsonl"
@@ -80,15 +81,17 @@ def test_the_rules_are_printed_with_the_changed_one_and_what_it_uses(capsys: pyt
     assert printed.count("def may_complete(") == 1 == text_of(VARIANTS["elr_43"]).count("def may_complete(")
 
 
-def test_the_scenario_predicts_what_the_file_does_for_the_releases_of_its_base(
+def test_the_scenario_predicts_what_the_file_does_for_builds_newer_than_all_releases_and_what_these_do_for_them(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bounds = ["--bounds", "power-losses=1,kills=1"]
     assert main(["spec", "find", "--variant", "forgets.py", *bounds, "--out", "f.toml"]) == ExitCode.AS_PREDICTED
-    assert "ebbtide run f.toml --kafka 4.4.0" in capsys.readouterr().out
-    text = (folder / "f.toml").read_text()
-    assert 'kafka = ">=4.3,<4.5"\nclause = "the model of forgets, ELR on, loses committed records' in text
-    assert "the model of elr-40 to elr-41, ELR on, loses no committed record" in text
+    assert "ebbtide run f.toml --kafka 4.4.0,YOUR-BUILD" in capsys.readouterr().out
+    scenario = parse((folder / "f.toml").read_text("utf-8"), file="f.toml")
+    with_elr = [
+        (one.kafka, one.loss.committed, "forgets" in one.clause) for one in scenario.predictions if one.features
+    ]
+    assert with_elr == [(">=4.0,<4.5", "none", False), (">=4.5", "some", True)]
 
 
 @pytest.mark.usefixtures("folder")
