@@ -8,35 +8,14 @@ from __future__ import annotations
 
 import ast
 import copy
-import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
 _NAME = "_compared"
-
-
-class EndlessMutantError(Exception):
-    """A mutant does not end."""
-
-
-@contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raise `EndlessMutantError` in the block after so many seconds of CPU."""
-
-    def give_up(*_: object) -> None:
-        raise EndlessMutantError
-
-    signal.signal(signal.SIGPROF, give_up)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 class Infections:

@@ -40,8 +40,9 @@ from bench.cause_mutants import (
 )
 from bench.equivalent_causes import EQUIVALENT
 from bench.forked_tests import failing_test
-from bench.infected import Infections, limited
+from bench.infected import Infections
 from bench.killing_seeds import KILLERS, KILLERS_DEGRADED
+from ebbtide.cpu_limit import limited_cpu
 
 MODULES = (
     "table",
@@ -133,7 +134,7 @@ class CauseSuite:
         # What noticed one mutant may notice the next one.
         for at in sorted(infected, key=lambda one: (one not in self._noticed, one)):
             try:
-                with limited(_ENDS_S):
+                with limited_cpu(_ENDS_S):
                     right, is_wrong = self._judged(at)
             except Exception as error:
                 why: str | None = f"throws {type(error).__name__}"

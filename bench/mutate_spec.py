@@ -27,8 +27,8 @@ from analysis.spec.vector_file import Vector, load
 from analysis.spec.vectors import compare, releases_of
 from bench.equivalent_rules import EQUIVALENT
 from bench.forked_tests import failing_test
-from bench.infected import limited
 from bench.spec_mutants import MODULES, PACKAGE, spec_mutants_of
+from ebbtide.cpu_limit import limited_cpu
 
 _SPEC = Path(__file__).parents[1] / "tests" / "spec"
 TESTS = tuple(
@@ -57,7 +57,7 @@ class Vectors:
 
 def _differs(vector: Vector, kafka: str) -> bool:
     try:
-        with limited(_ENDS_S):
+        with limited_cpu(_ENDS_S):
             return bool(compare(vector, kafka))
     except Exception:
         return True

@@ -6,38 +6,61 @@ Such a file runs as the user. So only a command line names it, never a record or
 from __future__ import annotations
 
 import hashlib
+import shlex
 import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+from ebbtide.cpu_limit import limited_cpu
 from ebbtide.errors import UsageError
-from ebbtide.untrusted.files import read_file
+from ebbtide.untrusted.files import UnreadableFile, read_file
 
 _PACKAGE = "ebbtide_own"
+
+
+ENDS_S = 10
+"""Seconds of CPU that a file may take to be loaded, and that one call of its functions may take."""
+
+
+class OwnCodeError(UsageError):
+    """A file of the user is wrong."""
 
 
 class OwnFile(NamedTuple):
     """A file of the user that ran.
 
-    `allowed` says, in errors, what such a file holds.
+    `allowed` says, in errors, what such a file holds, and `next` what to type.
     """
 
     path: Path
     module: ModuleType
     sha256: str
     allowed: str
+    next: str | None = None
 
     @property
     def name(self) -> str:
         """What the file defines is called as the file, with hyphens."""
         return self.path.stem.replace("_", "-")
 
-    def error(self, what: str, got: str, *, allowed: str | None = None, line: int | None = None) -> UsageError:
+    def error(
+        self, what: str, got: str, *, allowed: str | None = None, line: int | None = None, next: str | None = None
+    ) -> OwnCodeError:
         """Return the error of a mistake in this file."""
         where = str(self.path) if line is None else f"{self.path}, line {line}"
-        return UsageError(what, where=where, got=got, allowed=self.allowed if allowed is None else allowed)
+        allowed = self.allowed if allowed is None else allowed
+        return OwnCodeError(what, where=where, got=got, allowed=allowed, next=next or self.next)
+
+    def failure(self, what: str, error: BaseException, **words: str) -> OwnCodeError:
+        """Return the error of an exception that came through this file."""
+        return self.error(what, f"{type(error).__name__}: {error}", line=self.line_of(error), **words)
+
+    def raised(self, error: BaseException) -> bool:
+        """Return whether a line of this file raised an exception, and not something that it called."""
+        places = traceback.extract_tb(error.__traceback__)
+        return bool(places) and places[-1].filename == str(self.path)
 
     def line_of(self, error: BaseException) -> int | None:
         """Return the last line of this file that an exception came through; None: it came through none."""
@@ -45,21 +68,31 @@ class OwnFile(NamedTuple):
         return own[-1] if own else None
 
 
-def run_own_file(path: Path, what: str, allowed: str) -> OwnFile:
-    """Run a file; `what` names it in errors. Raises `UsageError` if it has a wrong name, or cannot be read or run."""
+def run_own_file(path: Path, what: str, allowed: str, next: str | None = None) -> OwnFile:
+    """Run a file; `what` names it in errors, and `next` what to type then.
+
+    Raises `UsageError` if it has a wrong name, or cannot be read or run.
+    """
     if path.suffix != ".py" or not path.stem.isidentifier() or not path.stem.islower():
         letters = "small letters, digits and _, then .py: what the file defines is called as the file"
-        raise UsageError(f"a {what} cannot be called so", where=str(path), got=path.name, allowed=letters)
-    content = read_file(path, what=f"the {what}")
+        raise OwnCodeError(f"a {what} cannot be called so", where=str(path), got=path.name, allowed=letters)
+    try:
+        content = read_file(path, what=f"the {what}")
+    except UnreadableFile as error:
+        listed = f"ls {shlex.quote(str(path.parent))}"
+        raise OwnCodeError(error.what, where=str(path), got=error.got, allowed=allowed, next=listed) from None
     module = ModuleType(f"{_PACKAGE}.{path.stem}")
     module.__file__ = str(path)
-    own = OwnFile(path, module, hashlib.sha256(content).hexdigest(), allowed)
+    own = OwnFile(path, module, hashlib.sha256(content).hexdigest(), allowed, next)
     sys.modules[module.__name__] = module
+    failure = None
     try:
-        exec(compile(content, path, "exec"), vars(module))
+        with limited_cpu(ENDS_S):
+            exec(compile(content, path, "exec"), vars(module))
     except SyntaxError as error:
-        raise own.error(f"the {what} is not Python", str(error.msg), line=error.lineno) from None
+        failure = own.error(f"the {what} is not Python", str(error.msg), line=error.lineno)
     except (Exception, SystemExit) as error:
-        got = f"{type(error).__name__}: {error}"
-        raise own.error(f"the {what} cannot be loaded", got, line=own.line_of(error)) from None
+        failure = own.failure(f"the {what} cannot be loaded", error)
+    if failure is not None:
+        raise failure  # without the context of a SystemExit, which is an interrupt
     return own

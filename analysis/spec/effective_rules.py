@@ -100,24 +100,34 @@ def events_of(protocol: Protocol) -> tuple[str, ...]:
     )
 
 
+def _rules_of(protocol: Protocol) -> tuple[str, ...]:
+    """Return the names of a variant's events and of the rules that they call."""
+    stated = type(protocol)
+    return tuple(
+        one for one in dir(stated) if not one.startswith("_") and isinstance(getattr(stated, one), FunctionType)
+    )
+
+
 def text_of(protocol: Protocol, event: str | None = None) -> str:
     """Return the variant as one Python module.
 
-    With `event`, it has that event alone and what the event calls. Raises UsageError for an unknown
-    event.
+    With `event`, it has that event alone and what the event calls; the name of a rule does the same. Raises UsageError
+    for an unknown name.
     """
-    events = events_of(protocol)
-    if event is not None and event not in events:
+    events, rules = events_of(protocol), _rules_of(protocol)
+    if event is not None and event not in rules:
         raise UsageError(
-            f"the protocol has no such event{did_you_mean(event, events)}", got=event, allowed=", ".join(events)
+            f"the protocol has no such event or rule{did_you_mean(event, rules)}", got=event, allowed=", ".join(events)
         )
-    asked = [one for one in events if event in (None, one)]
+    others = () if event is None or event in events else (event,)
+    asked = [one for one in (*events, *others) if event in (None, one)]
     methods: dict[str, _Method] = {}
     sections: list[tuple[str, list[_Method]]] = []
     for title, group in (
         ("What the controller does", _methods_returning(Protocol, "Outcome")),
         ("What the leader does", _methods_returning(LeaderRules, LeaderStep.__name__)),
         ("What brokers send", _SENT_BY_BROKERS),
+        ("The rule", others),
     ):
         shown = [_method_in_force(protocol, name) for name in group if name in asked]
         called = [one for one in _called_methods(protocol, shown) if one.name not in {*asked, *methods}]

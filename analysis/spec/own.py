@@ -5,7 +5,8 @@ in use, the variant is in `VARIANTS` under the file's name, and everything that 
 `--property FILE.py` names a file with one function `holds(partition, cluster)`, as the invariants have it.
 
 A rule that does not exist or takes other parameters is an error before anything is searched. What shows only when a
-rule runs is an error with its line: an exception, or an answer of a wrong type.
+rule runs is an error with its line: an exception, an answer of a wrong type, another answer to the same question, and
+no answer within `ENDS_S` seconds of CPU.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ from analysis.spec.invariants import Invariant
 from analysis.spec.partition import Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import VARIANTS
+from ebbtide.cpu_limit import limited_cpu
 from ebbtide.errors import EbbtideError
-from ebbtide.own_code import OwnFile, run_own_file
+from ebbtide.own_code import ENDS_S, OwnCodeError, OwnFile, run_own_file
 from ebbtide.suggestions import did_you_mean
 
 _VARIANT = "a Python file with one class that derives from a shipped variant, such as analysis.spec.elr_43.Elr43"
 PROPERTY_FILE = "a Python file with one function `holds(partition, cluster)` that returns True or False"
+_NEXT = "ebbtide spec rules 4.4.0    (the rules that a class may state)"
+PROPERTY_NEXT = "ebbtide spec rules 4.4.0 fence    (begins with Partition and Cluster)"
 _SPECIFICATION = Path(__file__).parent
+_ASKED_TWICE = 20
 
 _in_use: dict[str, OwnFile] = {}
 """The files of the variants in use, by their keys."""
@@ -39,14 +44,14 @@ _in_use: dict[str, OwnFile] = {}
 @contextmanager
 def own_variant(path: Path) -> Iterator[OwnFile]:
     """Have the variant of a file in `VARIANTS` during the block. Raises `UsageError` for a wrong file."""
-    own = run_own_file(path, "protocol variant", _VARIANT)
+    own = run_own_file(path, "protocol variant", _VARIANT, _NEXT)
     key = path.stem
     if key in VARIANTS:
         raise own.error("another protocol variant has this name", own.name, allowed="a file with another name")
     VARIANTS[key] = _variant_in(own)
     _in_use[key] = own
     try:
-        with _errors_of(own, answers=True):
+        with _answers_of(own):
             yield own
     finally:
         del VARIANTS[key], _in_use[key]
@@ -55,39 +60,30 @@ def own_variant(path: Path) -> Iterator[OwnFile]:
 @contextmanager
 def own_property(path: Path) -> Iterator[OwnFile]:
     """Have the property of a file in `PROPERTIES` during the block. Raises `UsageError` for a wrong file."""
-    own = run_own_file(path, "property", PROPERTY_FILE)
+    own = run_own_file(path, "property", PROPERTY_FILE, PROPERTY_NEXT)
     if own.name in PROPERTIES:
         raise own.error("another property has this name", own.name, allowed="a file with another name")
     PROPERTIES[own.name] = property_of(invariant_in(own))
     try:
-        with _errors_of(own, answers=False):
-            yield own
+        yield own
     finally:
         del PROPERTIES[own.name]
 
 
 @contextmanager
-def _errors_of(own: OwnFile, *, answers: bool) -> Iterator[None]:
-    """Report what fails because of the user's file as an error of the file.
-
-    That is an exception that came through the file. If the specification goes on with what the file `answers`, it is
-    also one of the specification.
-    """
+def _answers_of(own: OwnFile) -> Iterator[None]:
+    """Report a failure of the specification that goes on with what the user's file answered as an error of the file."""
     try:
         yield
     except EbbtideError:
         raise
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        line = own.line_of(error)
-        if line is None and not (answers and _SPECIFICATION in Path(last.filename).parents):
+        if _SPECIFICATION not in Path(last.filename).parents:
             raise
-        got = f"{type(error).__name__}: {error}"
-        if line is not None:
-            raise own.error("the file failed as it ran", got, line=line) from error
         raise own.error(
             "the specification cannot go on with what a rule of this file answered",
-            f"{got} ({Path(last.filename).name}, line {last.lineno})",
+            f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno})",
             allowed="brokers of the cluster, and replicas of the partition",
         ) from error
 
@@ -108,10 +104,10 @@ def invariant_in(own: OwnFile) -> Invariant:
         """Stand for what every property takes and returns."""
         raise NotImplementedError
 
-    _check_parameters(own, function, holds)
+    _check_parameters(own, function, holds, PROPERTY_NEXT)
     words = inspect.getdoc(own.module) or inspect.getdoc(function) or own.path.name
     says = " ".join(words.partition("\n\n")[0].split())
-    return Invariant(own.name, says, _checked(own, function, holds))
+    return Invariant(own.name, says, _checked(own, function, holds, PROPERTY_NEXT))
 
 
 def _variant_in(own: OwnFile) -> Protocol:
@@ -141,11 +137,10 @@ def _variant_in(own: OwnFile) -> Protocol:
     try:
         return stated()
     except Exception as error:
-        got = f"{type(error).__name__}: {error}"
-        raise own.error("the class cannot be made", got, line=own.line_of(error)) from None
+        raise own.failure("the class cannot be made", error) from None
 
 
-def _check_rule(own: OwnFile, stated: type[Protocol], base: type, name: str, value: object) -> None:
+def _check_rule(own: OwnFile, stated: type[Protocol], base: type[Protocol], name: str, value: object) -> None:
     """Check one rule or setting of the class, and have the answers of a rule checked from now on."""
     line = value.__code__.co_firstlineno if isinstance(value, FunctionType) else None
     if not hasattr(base, name):
@@ -158,8 +153,9 @@ def _check_rule(own: OwnFile, stated: type[Protocol], base: type, name: str, val
         raise own.error(f"{name} is of another kind", kinds[0], allowed=f"{kinds[1]}, as in {base.__name__}", line=line)
     if isinstance(value, FunctionType):
         declared = _declared(base, name)
-        _check_parameters(own, value, declared)
-        setattr(stated, name, _checked(own, value, declared))
+        printed = f"ebbtide spec rules {base.name.replace('_', '-')} {name}"
+        _check_parameters(own, value, declared, printed)
+        setattr(stated, name, _checked(own, value, declared, printed))
 
 
 def _declared(base: type, name: str) -> Callable[..., Any]:
@@ -168,7 +164,7 @@ def _declared(base: type, name: str) -> Callable[..., Any]:
     return declared
 
 
-def _check_parameters(own: OwnFile, stated: FunctionType, stands: Callable[..., Any]) -> None:
+def _check_parameters(own: OwnFile, stated: FunctionType, stands: Callable[..., Any], next_command: str) -> None:
     theirs, ours = inspect.signature(stated).parameters, inspect.signature(stands).parameters
     if [(one.name, one.kind) for one in theirs.values()] != [(one.name, one.kind) for one in ours.values()]:
         raise own.error(
@@ -176,22 +172,44 @@ def _check_parameters(own: OwnFile, stated: FunctionType, stands: Callable[..., 
             f"({', '.join(map(str, theirs))})",
             allowed=f"({', '.join(map(str, ours))})",
             line=stated.__code__.co_firstlineno,
+            next=next_command,
         )
 
 
-def _checked(own: OwnFile, stated: FunctionType, declared: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the rule, which raises `UsageError` for an answer of another type than the one declared."""
+def _checked(own: OwnFile, stated: FunctionType, declared: Callable[..., Any], next_command: str) -> Callable[..., Any]:
+    """Return the rule, which raises an error of the file if it fails or does not end, or for a wrong answer.
+
+    An answer is wrong if it has another type than the one declared, or if the rule gives another one when it is asked
+    again. The rule is asked again only the first times.
+    """
     wanted = get_type_hints(declared)["return"]
+    name, line = stated.__name__, stated.__code__.co_firstlineno
+    returns = getattr(wanted, "__name__", str(wanted)) if get_origin(wanted) is None else str(wanted)
+    words = {"allowed": f"an answer of the type {returns}", "next": next_command}
+    twice = iter(range(_ASKED_TWICE))
 
     @wraps(stated)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        answer = stated(*args, **kwargs)
+        failure = None
+        try:
+            with limited_cpu(ENDS_S):
+                answer = stated(*args, **kwargs)
+                again = answer if next(twice, None) is None else stated(*args, **kwargs)
+        except OwnCodeError:
+            raise
+        except (Exception, SystemExit) as error:
+            if isinstance(error, SystemExit) and not own.raised(error):
+                raise  # a signal ends the command
+            failure = own.failure(f"{name} failed", error, **words)
+        if failure is not None:
+            raise failure  # without the context of a SystemExit, which is an interrupt
         if not _is_a(answer, wanted):
+            raise own.error(f"{name} returned a wrong type", f"{answer!r}", line=line, **words)
+        if again != answer:
+            got = f"{answer!r}, then {again!r}"
+            allowed = "a rule whose answer depends on its parameters alone"
             raise own.error(
-                f"{stated.__name__} returned a wrong type",
-                f"{answer!r}",
-                allowed=getattr(wanted, "__name__", str(wanted)) if get_origin(wanted) is None else str(wanted),
-                line=stated.__code__.co_firstlineno,
+                f"{name} answered the same question in two ways", got, line=line, **words | {"allowed": allowed}
             )
         return answer
 

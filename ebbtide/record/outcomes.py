@@ -17,6 +17,7 @@ import msgspec
 
 from ebbtide.errors import ExitCode
 from ebbtide.record.manifest import NO_CONTROLLERS_NAMED
+from ebbtide.record.properties import failed_file
 from ebbtide.record.verdict import (
     EXIT_OF_OUTCOME,
     VERDICT,
@@ -138,6 +139,8 @@ def next_command(record: str, manifest: Manifest, verdict: Verdict) -> str:
         return "ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT --for 30m    (the metadata log says why)"
     if manifest.failure_next is not None and verdict.outcome == "inconclusive":
         return manifest.failure_next
+    if (failed := failed_file(verdict)) is not None:
+        return f"ebbtide analyze {shlex.quote(record)} {failed}    (when the file is correct)"
     if "://" not in record and any(lost_counts(verdict)):
         return f"ebbtide explain {shlex.quote(record)}    (its first lost record, step by step)"
     if verdict.outcome == "as-predicted":

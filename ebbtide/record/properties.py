@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ebbtide.record.verdict import Needed, PropertyResult, Verdict
+from ebbtide.record.verdict import JudgedBy, Needed, PropertyResult, Verdict
 from ebbtide.rules.table import CLAUSES, HW_REGRESSION, NO_HW_REGRESSION
 from ebbtide.scenario.model import Prediction
 
@@ -71,5 +71,19 @@ def needed_unknown_clauses(verdict: Verdict, prediction: Prediction | None) -> l
 
 
 def _is_checker_failure(one: PropertyResult) -> bool:
+    return _why(one).startswith(CHECKER_FAILED)
+
+
+def _why(one: PropertyResult) -> str:
     first = one.evidence[0] if one.evidence else None
-    return isinstance(first, dict) and str(first.get("why", "")).startswith(CHECKER_FAILED)
+    return str(first.get("why", "")) if isinstance(first, dict) else ""
+
+
+def failed_file(verdict: Verdict) -> str | None:
+    """Return the option that named a file of the user that failed while the run was judged; None: none did."""
+    given = [("--rule", one.file) for one in verdict.own_rules]
+    if isinstance(verdict.protocol, JudgedBy) and isinstance(verdict.protocol.file, str):
+        given.append(("--variant", verdict.protocol.file))
+    failed = [_why(one) for one in verdict.properties if _is_checker_failure(one)]
+    found = (f"{option} {file}" for option, file in given if any(f"({file}, line " in why for why in failed))
+    return next(found, None)

@@ -19,7 +19,10 @@ def command() -> Command:
         "variant", metavar="NAME", help="the protocol variant, such as elr-43, a Kafka release, or a FILE.py of yours"
     )
     command.argument(
-        "event", needed=False, metavar="EVENT", help="only this event and the rules that it calls, such as fence"
+        "event",
+        needed=False,
+        metavar="EVENT",
+        help="only this event, or rule, and the rules that it calls, such as fence or may_complete",
     )
     add_json_option(command)
     return command

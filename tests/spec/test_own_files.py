@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from checkout import ROOT
 
+from analysis.spec import own
 from analysis.spec.effective_rules import text_of
 from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.variants import VARIANTS
+from ebbtide import own_code
 from ebbtide.errors import ExitCode
 from ebbtide.scenario.parse import parse
 from harness.cli.main import main
@@ -148,9 +150,9 @@ def stated(body: str, base: str = "Elr43") -> str:
         ),
         (
             stated("def automatic_election(self, cluster):\n        return cluster.nothing"),
-            "the file failed as it ran",
+            "automatic_election failed",
             ", line 5",
-            "one class",
+            "an answer of the type",
         ),
         (
             stated("def elect_leader(self, partition, isr, elr, replicas, target):\n        return 77, False"),
@@ -158,12 +160,43 @@ def stated(body: str, base: str = "Elr43") -> str:
             "",
             "brokers of the cluster",
         ),
+        (
+            stated("def fence(self, partition, cluster, broker):\n        raise SystemExit(3)"),
+            "fence failed",
+            ", line 5",
+            "an answer of the type Outcome next: ebbtide spec rules elr-43 fence",
+        ),
+        (
+            stated("def fence(self, partition, cluster, broker):\n        while True: pass"),
+            "EndlessError: it has not ended after",
+            ", line 5",
+            "an answer of the type Outcome",
+        ),
+        (
+            stated(
+                "_seen = []\n    def provisional_elr(self, partition, isr, target):\n"
+                "        self._seen.append(isr)\n        return frozenset(range(len(self._seen)))"
+            ),
+            "provisional_elr answered the same question in two ways",
+            ", line 5",
+            "a rule whose answer depends on its parameters alone",
+        ),
+        ("while True: pass", "EndlessError: it has not ended after", ", line 1", "one class"),
+        ("raise SystemExit(3)", "the protocol variant cannot be loaded", ", line 1", "one class"),
         (stated("def __init__(self):\n        1 / 0"), "the class cannot be made", ", line 5", "one class"),
     ],
 )
-def test_a_wrong_variant_is_one_error(
-    folder: Path, text: str, what: str, where: str, allowed: str, capsys: pytest.CaptureFixture[str]
+def test_a_wrong_variant_is_one_error_that_says_what_to_type_next(
+    folder: Path,
+    text: str,
+    what: str,
+    where: str,
+    allowed: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(own, "ENDS_S", 0.2)
+    monkeypatch.setattr(own_code, "ENDS_S", 0.2)
     (folder / "ours.py").write_text(text)
     code = main(["spec", "check", "--variant", "ours.py", "--bounds", "power-losses=1"])
     said = capsys.readouterr().err
@@ -172,6 +205,7 @@ def test_a_wrong_variant_is_one_error(
     assert allowed in " ".join(said.split())
     assert f"{folder / 'ours.py'}{where}\n" in said.replace("\n           ", "")
     assert said.count("error:") == 1
+    assert "next:    ebbtide spec rules" in said or "cannot go on" in what
     assert "ours" not in VARIANTS
 
 
@@ -182,7 +216,7 @@ def test_a_wrong_variant_is_one_error(
         ("holds = True", "the file has no property", ""),
         ("def holds(state): return True", "holds takes other parameters", ", line 1"),
         ("\ndef holds(partition, cluster): pass", "holds returned a wrong type", ", line 2"),
-        ("def holds(partition, cluster):\n    return partition.nothing", "the file failed as it ran", ", line 2"),
+        ("def holds(partition, cluster):\n    return partition.nothing", "holds failed", ", line 2"),
     ],
 )
 def test_a_wrong_property_is_one_error(
@@ -195,6 +229,7 @@ def test_a_wrong_property_is_one_error(
     assert what in " ".join(said.split())
     assert f"ours.py{where}\n" in said.replace("\n           ", "")
     assert said.count("error:") == 1
+    assert "next:    ebbtide spec rules 4.4.0 fence" in said
 
 
 @pytest.mark.parametrize("words", [["--variant", "kraft.py"], ["--variant", "elr-43", "--property", "hw.py"]])
@@ -206,3 +241,4 @@ def test_a_file_called_as_a_shipped_thing_is_an_error(
     assert main(["spec", "check", *words]) == ExitCode.USAGE
     assert "has this name" in capsys.readouterr().err
     assert main(["spec", "check", "--variant", "absent.py"]) == ExitCode.USAGE
+    assert f"next:    ls {folder}\n" in capsys.readouterr().err.replace("\n           ", "")

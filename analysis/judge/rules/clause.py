@@ -18,6 +18,7 @@ from analysis.evidence.remaking import TIMELINE
 from analysis.judge.rules.findings import Finding, unknown_finding
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.rule import DeclaredRule
+from ebbtide.own_code import OwnCodeError
 from ebbtide.record.properties import CHECKER_FAILED
 from ebbtide.record.tables import TABLES
 from ebbtide.record.verdict import Needed, PropertyResult, PropertyStatus
@@ -104,6 +105,9 @@ def _check_clause(judged: Judged, clause: Clause) -> CheckedClause:
         found = _found(judged, clause)
         # What a rule of the user has found may be anything.
         msgspec.json.encode(found.evidence)
+    except OwnCodeError as error:
+        why = f"{CHECKER_FAILED}{error.what}: {error.got} ({Path(error.where or '').name})"
+        found, threw = unknown_finding(why), True
     except Exception as error:  # a check that throws must not cost the run its other results
         why = f"{CHECKER_FAILED}{type(error).__name__}: {error}{_place_of(error, clause)}"
         found, threw = unknown_finding(why), True

@@ -35,6 +35,7 @@ from analysis.record.timeline import Timeline
 from analysis.spec.partition import NO_LEADER, Cluster, Partition, UncleanElection
 from analysis.spec.protocol import Protocol
 from ebbtide.errors import UsageError
+from ebbtide.own_code import OwnCodeError
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.releases.known_releases import ELR_VERSION
 
@@ -71,6 +72,8 @@ def check_timeline(
         results = [checker.check(before, after) for before, after in _transitions(timeline)]
         explained = tuple(one for one in results if isinstance(one, ExplainedTransition))
         omitted = list(checker.omissions(explained))
+    except OwnCodeError:
+        raise
     except UsageError as error:
         return TimelineTrace(refused=f"the model does not know this release: {error.got or error.what}")
     return TimelineTrace(

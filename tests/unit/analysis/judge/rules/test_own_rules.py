@@ -14,9 +14,14 @@ from real_records import unpack_record
 from analysis.judge.rules.own import own_rules, read_own_rule
 from analysis.judging.one_record import prepare_record, verdict_of
 from analysis.reconcile.model import Reconciliation
+from analysis.record.protocol import judged_by_variant
 from analysis.sentences.protocol import protocol_row
+from analysis.spec import own
+from analysis.spec.variants import VARIANTS
 from ebbtide.errors import UsageError
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.outcomes import next_command
 from ebbtide.record.verdict import Counts, Verdict
 
 EXAMPLE = ROOT / "examples" / "rules" / "no_leader_twice_in_a_row.py"
@@ -30,6 +35,14 @@ def _check(judged):
     {body}
 
 RULE = Clause(module=__name__, doc="Ours: none.", kip="ours", check=_check{more})
+"""
+VARIANT = """
+from analysis.spec.elr_43 import Elr43
+from ebbtide.errors import UsageError
+
+class Ours(Elr43):
+    def alter_partition(self, partition, cluster, request):
+        {body}
 """
 VIOLATED = 'return finding(exercised=1, violations=[{"why": "ours"}])'
 
@@ -95,6 +108,40 @@ def test_a_property_is_checked_in_each_recorded_state(tmp_path: Path, body: str,
     if status == "unknown":
         assert "ours.py" in found.evidence[0]["why"]
     assert verdict.own_rules[0].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return partition.nothing", "alter_partition failed: AttributeError: 'Partition' object"),
+        ("return None", "alter_partition returned a wrong type: None"),
+        ("raise SystemExit(3)", "alter_partition failed: SystemExit: 3"),
+        ("raise UsageError('ours')", "alter_partition failed: UsageError: ours"),
+        ("while True: pass", "alter_partition failed: EndlessError: it has not ended after"),
+        ("partition.elr = partition.isr", "alter_partition failed: AttributeError: can't set attribute"),
+    ],
+    ids=["throws", "wrong-type", "exits", "usage-error", "endless", "mutates"],
+)
+def test_a_run_judged_by_a_variant_that_fails_is_inconclusive_and_says_which_file_line_and_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, said: str
+) -> None:
+    monkeypatch.setattr(own, "ENDS_S", 0.1)
+    path = tmp_path / "ours.py"
+    path.write_text(VARIANT.format(body=body))
+    story = story_in(tmp_path)
+    for broker in (1, 2, 3):
+        story.broker(2, broker, "unfenced")
+    story.state(3, isr=[1, 2])
+    with own.own_variant(path), judged_by_variant(VARIANTS["ours"]):
+        verdict = story.judge()
+    (evidence,) = next(one.evidence for one in verdict.properties if one.name.startswith("every-transition"))
+    assert evidence["why"].startswith(f"the checker failed: {said}")
+    assert f"(ours.py, line {6 if 'wrong' in said else 7})" in evidence["why"]
+    assert verdict.outcome == "inconclusive"
+    manifest = RecordFolder(tmp_path / "run")
+    assert next_command("RUN", read_manifest(manifest), verdict) == (
+        "ebbtide analyze RUN --variant ours.py    (when the file is correct)"
+    )
 
 
 def test_after_the_block_records_are_judged_without_the_rule(tmp_path: Path) -> None:
