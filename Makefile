@@ -3,6 +3,7 @@
 RELEASES ?= 3.9.1 4.3.1
 PYTEST_ARGS ?=
 MUTANTS ?=
+BUGS ?=
 # Those that need neither records nor Docker.
 BENCHES ?= explore random_guidance_model journal_cost wire_proxy cluster_start reconcile page_load
 BIN := .venv/bin
@@ -10,13 +11,14 @@ BIN := .venv/bin
 # Images for CI often set it. Every process that a run or a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-dev demo test test-all mutants lint docs picture bench changelog release lock clean-host
+.PHONY: help setup setup-dev demo test test-all mutants broken-kafkas lint docs picture bench changelog release lock clean-host
 
 help:
 	@echo 'make demo        lose 2,000 acknowledged records on Kafka 3.9.1, and none on 4.3.1, and say why'
 	@echo 'make test        the tests that this host can run (root: also those that need it), without slow repetitions'
 	@echo 'make test-all    all tests that this host can run, as a nightly CI job does'
 	@echo 'make mutants     spoil each checker of the reconciliation, and show that its tests see it'
+	@echo 'make broken-kafkas  plant bugs in real Kafka (as root), and show which are caught; BUGS="name" only some'
 	@echo 'make lint        ruff, mypy, the check of the prose and the links of docs/'
 	@echo 'make docs        build the searchable site of docs/ into site/'
 	@echo 'make picture     the picture of the README: two recorded runs side by side, light and dark'
@@ -54,6 +56,9 @@ test-all: setup-dev
 
 mutants: setup-dev
 	$(BIN)/python -m bench.mutate_reconcile $(MUTANTS)
+
+broken-kafkas: setup-dev
+	$(BIN)/python -m bench.broken_kafka $(BUGS)
 
 lint: docs
 	$(BIN)/ruff check .

@@ -25,6 +25,7 @@ class Bug(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     source: str | None = None
     scenarios: tuple[str, ...]
     shows: str
+    decides: str | None = None
 
     @property
     def agent_class(self) -> str:

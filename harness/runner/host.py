@@ -52,14 +52,15 @@ def client_versions() -> dict[str, str]:
 
 
 def host_facts() -> dict[str, str]:
-    """Return the kernel, cores, memory and privileges, without names and addresses."""
+    """Return the kernel, cores, memory, privileges and the options that all JVMs take, without names and addresses."""
+    options = os.environ.get("JAVA_TOOL_OPTIONS")
     return {
         "kernel": platform.release(),
         "system": platform.system(),
         "cores": str(os.cpu_count() or 0),
         "memory_gib": f"{psutil.virtual_memory().total / 2**30:.1f}",
         "powers": current_privileges(),
-    }
+    } | ({"java_tool_options": options} if options else {})
 
 
 def require_folder(folder: Path) -> Path:
