@@ -67,7 +67,7 @@ def write_rows(rows: Mapping[tuple[str, str], Row], bugs: Mapping[str, Bug]) -> 
 def _cells(row: Row, bug: Bug | None) -> tuple[str, ...]:
     area = bug.area if bug is not None else "the control"
     decides = (bug.decides or "") if bug is not None and row.caught in ("half", "missed") else ""
-    return row.bug, area, row.scenario, str(row.acted), row.caught, row.seen_by, decides, row.commit
+    return row.bug, area, row.scenario, str(row.acted), row.caught, row.seen_by.replace("|", "/"), decides, row.commit
 
 
 def best_of(rows: Iterable[Row]) -> dict[str, Caught]:
