@@ -79,7 +79,7 @@ class ParquetSource:
                 content = read_file(self.path, what=_WHAT)
                 ParquetSource._hold(len(content))
                 weakref.finalize(self, ParquetSource._hold, -len(content))
-                return pa.py_buffer(content)
+                return _in_native_memory(content)
         return None
 
     def has_content_of(self, other: ParquetSource) -> bool:
@@ -140,6 +140,17 @@ class ParquetSource:
     @classmethod
     def _hold(cls, size: int) -> None:
         cls._held_bytes += size
+
+
+def _in_native_memory(content: bytes) -> pa.Buffer:
+    """Copy bytes out of Python's memory.
+
+    A scan may still drop its buffers in a thread while the interpreter ends. To drop bytes of Python, that thread needs
+    the interpreter, and the process would abort (https://github.com/apache/arrow/issues/36389).
+    """
+    stream = pa.BufferOutputStream()
+    stream.write(content)
+    return stream.getvalue()
 
 
 _WHAT = "a table's file"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,3 +93,14 @@ def test_a_command_without_memory_ends_as_a_failure_of_the_host(
     monkeypatch.setattr("harness.cli.main._run", refuse)
     assert main(["runs"]) == ExitCode.HARNESS_FAILED
     assert "no memory left" in capsys.readouterr().err
+
+
+def test_a_scan_holds_no_memory_of_python_that_a_thread_could_drop_after_the_interpreter(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = table.read_bytes()
+    monkeypatch.setattr("ebbtide.untrusted.parquet.read_file", lambda *_, **__: read)
+    before, source = sys.getrefcount(read), ParquetSource(table)
+    assert source.content is not None
+    assert source.content.to_pybytes() == read
+    assert sys.getrefcount(read) == before
