@@ -34,6 +34,8 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.values import decode_json
 
+_LOADS_AN_AGENT = ("-javaagent", "-agentpath", "-agentlib")
+
 _FULL_BYTES = 8 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -52,15 +54,21 @@ def client_versions() -> dict[str, str]:
 
 
 def host_facts() -> dict[str, str]:
-    """Return the kernel, cores, memory, privileges and the options that all JVMs take, without names and addresses."""
-    options = os.environ.get("JAVA_TOOL_OPTIONS")
+    """Return the kernel, cores, memory, privileges and the agents that JVMs load, without names and addresses."""
+    agents = java_agents(os.environ.get("JAVA_TOOL_OPTIONS", ""))
     return {
         "kernel": platform.release(),
         "system": platform.system(),
         "cores": str(os.cpu_count() or 0),
         "memory_gib": f"{psutil.virtual_memory().total / 2**30:.1f}",
         "powers": current_privileges(),
-    } | ({"java_tool_options": options} if options else {})
+    } | ({"java_agents": agents} if agents else {})
+
+
+def java_agents(options: str) -> str:
+    """Return the file names of the agents in Java's options; their arguments may be secrets."""
+    given = (option.partition(":") for option in options.split())
+    return ", ".join(Path(at.partition("=")[0]).name for kind, _, at in given if kind in _LOADS_AN_AGENT)
 
 
 def require_folder(folder: Path) -> Path:

@@ -21,7 +21,7 @@ from faults.base import proven_effect, unproven_effect
 from faults.injector import Plan
 from harness.runner.collect import collect_raw
 from harness.runner.ending import Ending
-from harness.runner.host import make_record
+from harness.runner.host import java_agents, make_record
 from harness.runner.session import form_on, roll_to
 from workloads.config import AnsweredHighWatermarks, FinalRead
 
@@ -169,3 +169,9 @@ def test_a_node_that_does_not_get_there_ends_the_run() -> None:
     with pytest.raises(HarnessError, match=r"controllers could not be moved to Kafka 4\.3\.1") as failed:
         roll_to("4.3.1", plan, lambda _text: None, timeout_s=5.0)
     assert failed.value.got == "it says 3.9.1"
+
+
+def test_a_record_names_the_agents_of_its_nodes_without_their_folders_and_arguments() -> None:
+    options = "-Dhttp.proxyPassword=secret -javaagent:/home/me/apm.jar=key:secret -agentlib:jdwp=address=me:5005 -Xmx1g"
+    assert java_agents(options) == "apm.jar, jdwp"
+    assert java_agents("-Xmx1g") == ""
