@@ -26,6 +26,8 @@ from ebbtide.record.manifest import records_of
 from ebbtide.record.verdict import Verdict, read_verdict
 
 _RECORDS = Path("build") / "broken-kafka"
+_EXIT_CODE = "exit-code"
+"""The file beside a record whose run has ended; a failed run has a record, too."""
 _RUN_TIMEOUT_S = 900.0
 _JUDGE_TIMEOUT_S = 3600.0
 _COMMAND = (sys.executable, "-m", "ebbtide")
@@ -43,9 +45,9 @@ def runs_of(names: Sequence[str], bugs: dict[str, Bug]) -> list[Key]:
 
 
 def record_of(key: Key, records: Path) -> Path | None:
-    """Return the newest record of a run; None: it left none."""
+    """Return the newest record of a run that has ended; None: there is none."""
     folder = records / "-".join(key)
-    return max(records_of(folder), default=None) if folder.is_dir() else None
+    return max(records_of(folder), default=None) if (folder / _EXIT_CODE).is_file() else None
 
 
 def record(key: Key, records: Path, bug: Bug | None) -> None:
@@ -53,12 +55,14 @@ def record(key: Key, records: Path, bug: Bug | None) -> None:
     name, scenario = key
     folder = records / "-".join(key)
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / _EXIT_CODE).unlink(missing_ok=True)
     command = [*_COMMAND, "run", scenario, "--kafka", KAFKA, "--runtime", "local", "--no-judge", "--runs", str(folder)]
     with (folder / "output.txt").open("wb") as output:
         print(f"{name}: {scenario} ...", flush=True)
-        subprocess.run(
+        done = subprocess.run(
             command, env=environment_of(bug), stdout=output, stderr=output, timeout=_RUN_TIMEOUT_S, check=False
         )
+    (folder / _EXIT_CODE).write_text(f"{done.returncode}\n")
 
 
 def judge(records: Sequence[Path]) -> None:

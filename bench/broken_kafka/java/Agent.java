@@ -16,7 +16,7 @@ public final class Agent {
     private Agent() {
     }
 
-    public static void premain(String argument, Instrumentation instrumentation) {
+    public static void premain(String argument, Instrumentation instrumentation) throws ClassNotFoundException {
         if (!System.getProperty("sun.java.command", "").startsWith("kafka.Kafka ")) {
             return;
         }
@@ -31,6 +31,10 @@ public final class Agent {
                 .type(ElementMatchers.named(hook.type))
                 .transform((builder, type, loader, module, domain) -> hook.plant(builder, advice))
                 .installOn(instrumentation);
+        }
+        // Now, by one thread: two threads that load a changed class of the class archive at once get a LinkageError.
+        for (int at = 2; at < words.length; at++) {
+            Class.forName(new Hook(words[at]).type, false, ClassLoader.getSystemClassLoader());
         }
     }
 
