@@ -16,7 +16,7 @@ public final class Agent {
     private Agent() {
     }
 
-    public static void premain(String argument, Instrumentation instrumentation) throws ClassNotFoundException {
+    public static void premain(String argument, Instrumentation instrumentation) {
         if (!System.getProperty("sun.java.command", "").startsWith("kafka.Kafka ")) {
             return;
         }
@@ -24,17 +24,13 @@ public final class Agent {
         Planted.named(words[0]);
         for (int at = 2; at < words.length; at++) {
             Hook hook = new Hook(words[at]);
-            Class<?> advice = Hook.advice(words[1], at - 1);
+            TypeDescription advice = Hook.advice(words[1], at - 1);
             new AgentBuilder.Default()
                 .disableClassFormatChanges()
                 .with(new Failures())
                 .type(ElementMatchers.named(hook.type))
                 .transform((builder, type, loader, module, domain) -> hook.plant(builder, advice))
                 .installOn(instrumentation);
-        }
-        // Now, by one thread: two threads that load a changed class of the class archive at once get a LinkageError.
-        for (int at = 2; at < words.length; at++) {
-            Class.forName(new Hook(words[at]).type, false, ClassLoader.getSystemClassLoader());
         }
     }
 
