@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -17,7 +17,7 @@ from tools.pages.measured import RESULTS, ROOT, Measured, read_measured, write_m
 FILE = RESULTS / "broken-kafka.json"
 _COLUMNS = ("bug", "area", "scenario", "acted", "caught", "seen by", "what would decide", "commit")
 _HOST = "two cores with other work"
-_BEST: tuple[Caught, ...] = ("clause", "prediction", "half", "missed", "did not act")
+_BEST: tuple[Caught, ...] = ("clause", "prediction", "half", "missed", "did not act", "clean")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,9 +79,10 @@ def best_of(rows: Iterable[Row]) -> dict[str, Caught]:
     return found
 
 
-def _about(rows: Iterable[Row], bugs: Mapping[str, Bug]) -> str:
+def _about(rows: Sequence[Row], bugs: Mapping[str, Bug]) -> str:
     best = best_of(row for row in rows if row.bug != CONTROL)
     counts = Counter(best.values())
+    counts["clean"] = sum(row.caught == "clean" for row in rows)
     lines = [f"- *{caught}*: {counts[caught]}; {words}" for caught, words in IN_WORDS.items()]
     return "\n".join(
         (

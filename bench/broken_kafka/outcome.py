@@ -10,13 +10,14 @@ from typing import Literal
 from bench.broken_kafka.agent import MARK
 from ebbtide.record.verdict import Verdict
 
-Caught = Literal["clause", "prediction", "half", "missed", "did not act"]
+Caught = Literal["clause", "prediction", "half", "missed", "did not act", "clean"]
 IN_WORDS: dict[Caught, str] = {
     "clause": "caught by a clause: it holds for each schedule",
     "prediction": "caught by a scenario's prediction only: a random schedule has none",
     "half": "the run was inconclusive, or the harness failed: no pass, but no finding either",
     "missed": "the run ended as predicted",
     "did not act": "the bug changed nothing in this run",
+    "clean": "the control, in which nothing is planted, ended as predicted",
 }
 
 _KNOWN = "known of this release: "
@@ -57,7 +58,7 @@ def classify(verdict: Verdict | None, acts: int, *, is_control: bool = False) ->
     if verdict is None or verdict.outcome == "inconclusive":
         return "half"
     if verdict.outcome == "as-predicted" or any(sentence.startswith(_KNOWN) for sentence in verdict.why):
-        return "missed"
+        return "clean" if is_control else "missed"
     return "clause" if _clauses(verdict.why) else "prediction"
 
 

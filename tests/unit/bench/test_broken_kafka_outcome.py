@@ -52,7 +52,7 @@ def test_a_bug_that_did_not_act_is_not_caught_whatever_the_verdict() -> None:
 
 def test_the_control_never_acts_and_may_be_accused_all_the_same() -> None:
     assert classify(verdict("contradicted", VIOLATED), acts=0, is_control=True) == "clause"
-    assert classify(verdict("as-predicted"), acts=0, is_control=True) == "missed"
+    assert classify(verdict("as-predicted"), acts=0, is_control=True) == "clean"
 
 
 def test_the_clauses_are_named_and_else_the_first_reason() -> None:
