@@ -1,7 +1,7 @@
-"""Each benchmark runs in the tests, small; those that start clusters are in tests/live/test_benches_live.py.
+"""Each benchmark can be imported, and most run here, small; some start clusters in tests/live/test_benches_live.py.
 
-Three take minutes, and what they measure is replaced here: bench.demos and bench.runtimes get two recorded runs instead
-of commands, bench.random_guidance (test_bench_random_guidance.py) gets runs that were judged before.
+Two take minutes, and what they measure is replaced here: bench.demos and bench.runtimes get two recorded runs instead
+of commands.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from real_records import unpack_record
 from replay_records import LOST, SAVED
 
 from bench import demos, random_guidance_model, runtimes
+from bench.reconcile_engines import ENGINES
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 
@@ -157,3 +158,43 @@ def test_a_clock_that_was_set_back_accuses_nobody_and_costs_nothing_where_it_was
     done = run_bench("clock_steps", str(record), "--by=-3600", "--moments", "1", *options)
     assert_ended_well(done)
     assert became in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_every_engine_finds_what_is_planted_in_a_small_record() -> None:
+    done = run_bench("reconcile", "1e4")
+    assert_ended_well(done)
+    assert [line.split("|")[2].strip() for line in done.stdout.splitlines()[4:]] == list(ENGINES)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_record_is_judged_beside_busy_loops_by_processes_as_nice_as_the_command() -> None:
+    load = ("--loops", "2", "--only", "in a session each")
+    done = run_bench("judge_on_busy_host", str(LOST), *load, "--run-s", "0", "--max-ratio", "20")
+    assert_ended_well(done)
+    assert [line.split("|")[1].strip() for line in done.stdout.splitlines()[4:]] == ["none", "in a session each"]
+
+
+def command_that_judges(folder: Path, outcome: str) -> str:
+    path = folder / outcome
+    path.write_text(f'#!/bin/sh\necho \'{{"outcome": "{outcome}"}}\' > "$2"/verdict.json\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_two_commands_whose_verdicts_of_a_small_record_differ_end_with_one(tmp_path: Path) -> None:
+    one, other = (command_that_judges(tmp_path, outcome) for outcome in ("as-predicted", "contradicted"))
+    done = run_bench("small_record", str(SAVED), "--rounds", "1", "--warm", "0", "--command", one, "--vs", other)
+    assert done.returncode == 1
+    assert "the verdicts differ" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_record_is_judged_again_in_one_session(tmp_path: Path) -> None:
+    one = command_that_judges(tmp_path, "as-predicted")
+    done = run_bench("small_record", str(SAVED), "--rounds", "1", "--warm", "1", "--command", one, "--bare")
+    assert_ended_well(done)
+    assert "in one session, 1: " in done.stdout
