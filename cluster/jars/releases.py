@@ -144,13 +144,13 @@ def _usable(version: str) -> CachedRelease:
     return release
 
 
-def cached_releases(verify: bool = False) -> list[CachedRelease]:
-    """Return the releases in the cache, oldest first; `verify` hashes every jar."""
+def cached_releases() -> list[CachedRelease]:
+    """Return the releases in the cache, oldest first; their jars are compared by name and size."""
     root = releases_dir()
     names = [path.name for path in root.iterdir() if not path.name.startswith(".")] if root.is_dir() else []
     releases = (name for name in names if is_build(name) or re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", name))
     versions = sorted(releases, key=version_of)
-    return [release for version in versions if (release := _load(version, verify)) is not None]
+    return [release for version in versions if (release := _load(version)) is not None]
 
 
 def ensure(versions: Iterable[str], progress: Progress = _ignore_event) -> list[CachedRelease]:

@@ -44,7 +44,6 @@ def command() -> Group:
         description="List the cached releases, and the releases that Ebbtide knows. Exit code 0: every cached "
         "release is intact, 3: at least one is damaged.",
     )
-    list_.flag("--verify", help="compare every jar's SHA-256, not only its size")
     add_json_option(list_)
     group.lazy_action("image", "harness.cli.kafka_image", help="build, list and remove Docker images of releases")
     return group
@@ -52,7 +51,7 @@ def command() -> Group:
 
 def run(args: Args) -> ExitCode:
     """Fetch or list releases."""
-    return _fetch(args.versions, as_json=args.json) if args.action == "fetch" else _list(args.verify, args.json)
+    return _fetch(args.versions, as_json=args.json) if args.action == "fetch" else _list(args.json)
 
 
 def _fetch(versions: Sequence[str], *, as_json: bool) -> ExitCode:
@@ -125,8 +124,8 @@ def _row(version: str, release: CachedRelease | None, known: KnownRelease | None
     )
 
 
-def _list(verify: bool, json: bool) -> ExitCode:
-    here = {release.version: release for release in cached_releases(verify)}
+def _list(json: bool) -> ExitCode:
+    here = {release.version: release for release in cached_releases()}
     known = {release.version: release for release in KNOWN}
     rows = [_row(v, here.get(v), known.get(v)) for v in sorted(here.keys() | known.keys(), key=version_of)]
     if json:
@@ -145,9 +144,9 @@ def _list(verify: bool, json: bool) -> ExitCode:
                 for row in rows
             ],
         )
-        compared = "SHA-256 of every jar" if verify else "names and sizes (--verify: SHA-256)"
         print("\nmeasured: runs of this release were judged; protocol: its rules for lost replicas (-: unknown)")
-        print(f"compared: {compared}\nnext: ebbtide kafka fetch RELEASE    (any release from {OLDEST} on)")
+        print("compared: names and sizes of jars; a run and `ebbtide kafka fetch` compare the SHA-256 of each")
+        print(f"next: ebbtide kafka fetch RELEASE    (any release from {OLDEST} on)")
     return ExitCode.HARNESS_FAILED if any(row.problem for row in rows) else ExitCode.AS_PREDICTED
 
 

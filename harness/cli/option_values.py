@@ -82,7 +82,6 @@ def launch_options_of(args: Args) -> LaunchOptions:
         runtime=args.runtime,
         image=args.image,
         power_loss=args.power_loss,
-        keep_write_back=args.keep_write_back,
     )
 
 

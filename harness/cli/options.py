@@ -133,10 +133,6 @@ def add_launch_options(command: CommandBase) -> None:
         help="what a power loss does: fs-shutdown loses everything that was not fsynced; truncate cuts logs back to "
         "their recovery points, the worst case. auto, the default, means fs-shutdown if the host supports it",
     )
-    command.flag(
-        "--keep-write-back",
-        help="let the kernel write dirty pages back during the run; a power loss may then lose nothing",
-    )
 
 
 def add_cluster_option_of_group(group: Group) -> None:

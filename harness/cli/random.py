@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ebbtide.scenario.steps.table import StepKind
 
 _NEWEST = KNOWN[-1].version
-_OF_A_RUN = ("--runs", "--runtime", "--image", "--power-loss", "--keep-write-back")
+_OF_A_RUN = ("--runs", "--runtime", "--image", "--power-loss")
 
 
 def command() -> Command:

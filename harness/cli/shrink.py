@@ -38,7 +38,7 @@ def command() -> Command:
         "Find the smallest scenario that reproduces the gravest finding of a record, one anomaly by one cause. "
         "Delta debugging over real runs, on the record's release, removes steps, brokers, partitions, clients and "
         "records. Power is lost as in the record, unless --power-loss says otherwise. If you stop the search, the same "
-        "command continues it. Runs with another --power-loss, --keep-write-back, --runtime or --image do not count. "
+        "command continues it. Runs with another --power-loss, --runtime or --image do not count. "
         "Exit code 0: the file is written, and more than half of its runs show the finding. 2: the finding did not "
         "recur, or only in half of the runs or fewer.",
         epilog="example: ebbtide shrink runs/<run_id> --budget 30m --out small.toml",

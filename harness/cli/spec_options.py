@@ -6,7 +6,7 @@ They set the variant, the bounds, the property and the limits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -49,6 +49,7 @@ _BOUNDS = {
     ),
     "recovery-manager": _Bound("KIP-966's unclean.recovery.manager.enabled (default true)", "true or false"),
     "steps": _Bound("steps of a path (default: no limit)"),
+    "states": _Bound("distinct states of the search (default: as many as fit into memory)"),
 }
 BOUNDS_HELP = "bounds:\n" + "".join(f"  {name:<17} {bound.says}\n" for name, bound in _BOUNDS.items())
 """What the help of both commands ends with."""
@@ -76,13 +77,6 @@ def add_search_options(command: Command) -> None:
         metavar="NAME",
         help="the property that must hold, or a Python file with one of yours (default: committed)",
     )
-    command.option(
-        "--max-states",
-        type=int,
-        least=1,
-        metavar="N",
-        help="the most distinct states (default: as many as fit into memory)",
-    )
     add_budget_option(command, "the longest time to search", None)
 
 
@@ -91,6 +85,7 @@ def bounds_of(args: Args) -> Bounds:
     from analysis.spec.model.bounds import ADMIN_KINDS, Bounds, check_bounds
 
     typed = _typed_bounds(args.bounds)
+    typed.pop("states", None)
     if typed.get("admin") and "admin_kinds" not in typed:
         typed["admin_kinds"] = [kind for kind in ADMIN_KINDS if kind not in ("move", "unclean", "designate")]
     if typed.get("brokers") == 0:
@@ -101,12 +96,20 @@ def bounds_of(args: Args) -> Bounds:
     return bounds
 
 
-def _typed_bounds(texts: Sequence[str]) -> dict[str, object]:
-    """Return the bounds by the fields of `Bounds`."""
+def _states_of(args: Args) -> int | None:
+    """Return the most states of the search; None: as many as fit into memory."""
+    states: int | None = _typed_bounds(args.bounds).get("states")
+    if states is not None and states < 1:
+        raise UsageError("out of bounds", where="--bounds states", got=str(states), allowed="1 or more")
+    return states
+
+
+def _typed_bounds(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the bounds by the fields of `Bounds`, and `states`."""
     from analysis.spec.model.bounds import ADMIN_KINDS, Bounds
 
-    types = {field.name: field.type for field in msgspec.structs.fields(Bounds)}
-    typed: dict[str, object] = {}
+    types = {field.name: field.type for field in msgspec.structs.fields(Bounds)} | {"states": int}
+    typed: dict[str, Any] = {}
     problems: list[EbbtideError] = []
     for word in (word for text in texts for word in split_list(text, "--bounds")):
         name, equals, value = word.partition("=")
@@ -142,7 +145,7 @@ def answer_to(args: Args, wanted: Callable[[Trace], bool] | None = None) -> Answ
         variant_named(args.variant),
         bounds_of(args),
         property_named(args.property),
-        max_states=args.max_states,
+        max_states=_states_of(args),
         max_time_s=None if args.budget is None else duration_s_of("--budget", args.budget),
         wanted=wanted,
     )

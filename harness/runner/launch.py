@@ -38,7 +38,6 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     runtime: Asked = "auto"
     image: str | None = None
     power_loss: Literal["auto", "fs-shutdown", "truncate"] = "auto"
-    keep_write_back: bool = False
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +46,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     runs: Path
     runtimes: Mapping[str, Choice]
     power_loss_method: PowerLossMethod
-    hold_write_back: bool
 
     def describe_way(self, kafka: str) -> str:
         """Describe how runs of a release are made.
@@ -58,7 +56,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         """
         power: str = self.power_loss_method
         if power == "fs-shutdown":
-            power += ", write-back held" if self.hold_write_back else ", write-back not held"
+            power += ", write-back held"
         choice = self.runtimes[kafka]
         image = choice.host_facts().get("image_id")
         return f"power lost by {power}, runtime {choice.name}" + (f", image {image}" if image else "")
@@ -84,7 +82,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
             runs=self.runs,
             runtime=self.runtimes[kafka],
             power_loss_method=self.power_loss_method,
-            hold_write_back=self.hold_write_back and scenario.cluster.write_back != "kernel",
+            hold_write_back=scenario.cluster.write_back != "kernel",
             replay_of=replay_of,
             allow_unknown_properties=allow_unknown_properties,
             gates=gates or {},
@@ -138,12 +136,7 @@ def prepare(
             choose_runtime("docker", other, None, note)
         local += [other] if local else []
     ensure(local, lambda event: note(f"Kafka {event.version}: {event.phase}"))
-    return Launch(
-        runs=options.runs,
-        runtimes=runtimes,
-        power_loss_method=method,
-        hold_write_back=not options.keep_write_back,
-    )
+    return Launch(runs=options.runs, runtimes=runtimes, power_loss_method=method)
 
 
 def _refuse_on_release(kafka: str, scenario: Scenario) -> None:

@@ -65,8 +65,8 @@ from workloads.config import FINAL_CONSUMER
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One scenario to run on one Kafka release; the record is made in `runs`.
 
-    - `hold_write_back` false lets the kernel write back what a power loss should take, as `--keep-write-back` and the
-      scenario's `write_back = "kernel"` ask for.
+    - `hold_write_back` false lets the kernel write back what a power loss should take, as the scenario's
+      `write_back = "kernel"` asks for.
     - `replay_of` is the id of the run whose schedule this is; `gates` are the gates of its steps, by index.
     - `allow_unknown_properties`: the scenario is that of a record, which cannot be corrected. A property that Kafka
       ignores is then a note, not an error.

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from host_turn import HOST
 from live.in_process import run_and_judge
 
 from cluster.host.bridge import BridgeNetwork
 from ebbtide.scenario import catalogue
-from harness.runner.launch import LaunchOptions
+from harness.runner.launch import Launch, LaunchOptions
+from harness.runner.run import RunRequest
 
 if TYPE_CHECKING:
     from analysis.items.on_spark import Spark
@@ -44,8 +46,13 @@ def hasty_kernel() -> Iterator[None]:
 
 
 def test_a_power_loss_after_the_kernel_wrote_everything_back_is_inconclusive(
-    hasty_kernel: None, spark_if_needed: Spark, tmp_path: Path
+    hasty_kernel: None, spark_if_needed: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def request_without_hold(*arguments: Any, **more: Any) -> RunRequest:
+        return msgspec.structs.replace(request(*arguments, **more), hold_write_back=False)
+
+    request = Launch.request
+    monkeypatch.setattr(Launch, "request", request_without_hold)
     waiting = (
         '[[steps]]\nstep = "wait"\ntrigger = { after = "10s" }\ndeadline_s = 30\n\n[[steps]]\nname = "cut-followers"'
     )
@@ -53,7 +60,7 @@ def test_a_power_loss_after_the_kernel_wrote_everything_back_is_inconclusive(
     scenario.write_text(
         catalogue.text_of("last-replica-standing").replace('[[steps]]\nname = "cut-followers"', waiting)
     )
-    options = LaunchOptions(runs=tmp_path / "runs", runtime="local", keep_write_back=True)
+    options = LaunchOptions(runs=tmp_path / "runs", runtime="local")
     [(_, verdict)] = run_and_judge(scenario, "3.9.1", options=options, spark=spark_if_needed)
     assert verdict.outcome == "inconclusive", verdict.why
     assert any("power-loss" in sentence for sentence in verdict.why)

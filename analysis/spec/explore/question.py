@@ -133,7 +133,7 @@ def ask_machine(
     if max_states is not None and max_states > fitting:
         raise UsageError(
             "the states do not fit into memory",
-            where="--max-states",
+            where="--bounds states",
             got=f"{max_states:,} states, which may take {max_states * BYTES_PER_STATE >> 20:,} MiB",
             allowed=f"at most {fitting:,} here",
         )

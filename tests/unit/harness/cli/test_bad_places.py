@@ -31,6 +31,7 @@ from harness.runner import launch
         (["replay", "/".join(["x" * 200] * 30)], "a path is too long"),
         (["spec", "check", "--variant", "elr-43", "--bounds", "brokers=0"], "out of bounds"),
         (["spec", "check", "--variant", "elr-43", "--bounds", "brokers=-1"], "out of bounds"),
+        (["spec", "check", "--variant", "elr-43", "--bounds", "states=0"], "out of bounds"),
         (["nightly", "--budget", "99999999999999999999h"], "the time is too long"),
         (["nightly", "--budget", "9" * 500 + "h"], "the time is too long"),
         (["shrink", str(LOST), "--budget", "1000000h"], "the time is too long"),

@@ -70,7 +70,7 @@ def test_no_verb_loads_spark_or_docker_to_declare_itself() -> None:
     [
         ("rnu", "did you mean run?"),
         ("kafka fecth 4.3.1", "did you mean fetch?"),
-        ("kafka list --verfy", "did you mean --verify?"),
+        ("clean --forgte", "did you mean --forget?"),
         ("doctor --jsn", "did you mean --json?"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_command_line_is_read_as_it_was_typed() -> None:
     [
         ("run x --json=1", "takes no value where: --json"),
         ("run x --seed 1.5", "not a whole number where: --seed got: '1.5'"),
-        ("spec check --variant elr-43 --max-states soon", "not a whole number where: --max-states got: 'soon'"),
+        ("random --steps soon", "not a whole number where: --steps got: 'soon'"),
         ("cluster fault set-config", "missing: --resource"),
     ],
 )

@@ -16,7 +16,7 @@ from ebbtide.scenario.steps.table import KINDS, SHOWN, StepKind, keys_of
 from ebbtide.scenario.validate_admin import validate_error_name
 from harness.cli.main import main
 
-MOST = 64
+MOST = 61
 """Options of the whole command, without those of the kinds of faults: a user cannot know more."""
 METAVARS = {
     "--controllers": {"N", "HOST:PORT,..."},

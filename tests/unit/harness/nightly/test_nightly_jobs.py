@@ -169,9 +169,7 @@ def test_a_night_says_which_records_it_could_not_judge_and_ends_if_it_can_judge_
 
 
 def test_no_replay_is_begun_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    launch = Launch(
-        runs=tmp_path, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
-    )
+    launch = Launch(runs=tmp_path, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown")
     clock = Mock(side_effect=[10.0, 20.0, 30.0])
     monkeypatch.setattr("harness.replay.replaying.time", Mock(time=clock))
     run = partial(run_in_turn, carry_out=lambda *_: tmp_path / "record")

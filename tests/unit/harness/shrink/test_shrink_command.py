@@ -71,10 +71,8 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host(monkeypatch)
 
 
-def launch_of(
-    runs: Path, method: PowerLossMethod = "fs-shutdown", *, hold: bool = True, choice: Choice | None = None
-) -> Launch:
-    return Launch(runs=runs, runtimes={KAFKA: choice or LocalChoice()}, power_loss_method=method, hold_write_back=hold)
+def launch_of(runs: Path, method: PowerLossMethod = "fs-shutdown", *, choice: Choice | None = None) -> Launch:
+    return Launch(runs=runs, runtimes={KAFKA: choice or LocalChoice()}, power_loss_method=method)
 
 
 def shrink_run(launch: Launch, display: Any = None, recorded: LoadedRun | None = None) -> ShrinkResult:
@@ -90,7 +88,6 @@ def test_what_runs_made_another_way_said_is_no_answer(host: Host, tmp_path: Path
     by_truncate = launch_of(tmp_path, "truncate")
     ways = [
         launch_of(tmp_path),
-        launch_of(tmp_path, hold=False),
         launch_of(tmp_path, choice=image("sha256:1")),
         launch_of(tmp_path, choice=image("sha256:2")),
     ]

@@ -58,9 +58,7 @@ def test_a_record_whose_final_read_holds_every_acked_value_needs_no_judgement() 
 
 def try_candidate(folder: Path, judge: Any = None, scenario: Scenario = SCENARIO) -> list[Decision | HarnessError]:
     """What comes of one candidate; nothing is told or launched by itself."""
-    launch = Launch(
-        runs=folder, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
-    )
+    launch = Launch(runs=folder, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown")
     trying = CandidateRunner(
         goal=goal_from_record(load_run(LOST)), kafka="3.9.1", seed=1, launch=launch, display=Mock(), judge=judge
     )
