@@ -172,6 +172,6 @@ def test_a_node_that_does_not_get_there_ends_the_run() -> None:
 
 
 def test_a_record_names_the_agents_of_its_nodes_without_their_folders_and_arguments() -> None:
-    options = "-Dhttp.proxyPassword=secret -javaagent:/opt/agents/apm.jar=key:secret -agentlib:jdwp=address=me:5005 -Xmx1g"
+    options = "-Dhttp.proxyPassword=secret -javaagent:/opt/apm.jar=key:secret -agentlib:jdwp=address=me:5005 -Xmx1g"
     assert java_agents(options) == "apm.jar, jdwp"
     assert java_agents("-Xmx1g") == ""
