@@ -9,6 +9,7 @@ from analysis.judge.coverage.client_facts import ReadPastElections
 from analysis.judge.coverage.topic_facts import ReadAgain
 from analysis.judge.coverage.transaction_facts import MarkerEpochs
 from analysis.judge.history.answers import CompareAnswers
+from analysis.judge.history.commit_offsets import OffsetsOfCommits
 from analysis.judge.history.sent import CountAckedSends, CountCopies
 from analysis.judge.history.service_cells import ServiceCells
 from analysis.judge.history.stretches import StretchesSeen
@@ -22,6 +23,7 @@ SCANS: tuple[type[Scan[Any]], ...] = (
     CountCopies,
     MarkerEpochs,
     ObservedOffsets,
+    OffsetsOfCommits,
     ReadAgain,
     ReadPastElections,
     ServiceCells,
