@@ -11,6 +11,7 @@ from ebbtide.releases.feature_levels import METADATA_VERSIONS
 from ebbtide.releases.known_releases import METADATA_VERSION, OLDEST
 
 _KIP_903 = "3.5-IV1"
+_KIP_890 = "transaction.version 2 and a client that speaks it"
 _FINDINGS = "findings/README.md"
 _BUGS = f"{_FINDINGS}#known-bugs"
 
@@ -19,6 +20,7 @@ class KnownDefect(msgspec.Struct, frozen=True, kw_only=True):
     """A defect, the releases that have it, and what to do about it.
 
     - `affected`: the first release that has it, and the first that has not; an empty text: no release has the fix.
+    - `fixed_by`: what a release with the fix needs, too: without it, newer releases have the defect.
     - `needs_elr`: only where the ELR is on. `needs_level`: newer releases have it below this metadata.version, too.
     - `change`, `price`: what to change, and the price of that. `advise` does not name a defect without a change.
     - `scenario`: a scenario of the catalogue that shows it.
@@ -29,17 +31,18 @@ class KnownDefect(msgspec.Struct, frozen=True, kw_only=True):
     affected: tuple[tuple[str, str], ...]
     needs_elr: bool = False
     needs_level: str = ""
+    fixed_by: str = ""
     change: str = ""
     price: str = ""
     page: str = _BUGS
     scenario: str = ""
 
     def applies(self, release: ReleaseFacts) -> bool:
-        """Whether a release has it with its feature levels."""
+        """Whether a release may have it with its feature levels."""
         if self.needs_elr and not release.is_elr_on:
             return False
         level = METADATA_VERSIONS.get(self.needs_level, 0)
-        if release.features.get(METADATA_VERSION, level) < level:
+        if self.fixed_by or release.features.get(METADATA_VERSION, level) < level:
             return True
         version = Version(release.kafka)
         return any(Version(first) <= version and not (end and version >= Version(end)) for first, end in self.affected)
@@ -135,7 +138,8 @@ DEFECTS: tuple[KnownDefect, ...] = (
     KnownDefect(
         name="KAFKA-14402",
         what="a late Produce becomes part of its producer's next transaction",
-        affected=((OLDEST, ""),),
+        affected=((OLDEST, "4.0"),),
+        fixed_by=_KIP_890,
         scenario="late-produce-in-next-transaction",
     ),
     KnownDefect(
@@ -153,7 +157,8 @@ DEFECTS: tuple[KnownDefect, ...] = (
     KnownDefect(
         name="KAFKA-17754",
         what="a late EndTxn ends its producer's next transaction",
-        affected=((OLDEST, ""),),
+        affected=((OLDEST, "4.0"),),
+        fixed_by=_KIP_890,
         scenario="late-end-txn",
     ),
     KnownDefect(

@@ -31,6 +31,9 @@ def _row(defect: KnownDefect) -> tuple[str, ...]:
         condition = f", and newer ones below metadata.version {defect.needs_level}"
     scenario = f"[{defect.scenario}](../scenarios/{defect.scenario}.md)"
     fixed = ", ".join(end or "none: open" for _, end in defect.affected)
+    if defect.fixed_by:
+        condition = f", and newer ones without {defect.fixed_by}"
+        fixed = f"{fixed}, with {defect.fixed_by}"
     return defect.name, defect.what, scenario, f"{releases}{condition}", fixed
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from analysis.advise.known import DEFECTS
-from ebbtide.scenario.catalogue import names
+from analysis.advise.release import ReleaseFacts
+from ebbtide.scenario.catalogue import find, names
 from tools.pages import known_bugs
 from tools.pages.known_bugs import PAGE
 
@@ -37,3 +38,17 @@ def test_every_finding_on_the_newest_releases_is_one_that_advise_names(finding: 
     (defect,) = [one for one in DEFECTS if finding in one.name.split(", ")]
     assert defect.change
     assert defect.affected[-1][1] == ""
+
+
+@pytest.mark.parametrize("bug", ["KAFKA-14402", "KAFKA-17754"])
+def test_a_bug_that_a_release_repairs_only_with_a_feature_is_not_open_and_older_levels_have_it(bug: str) -> None:
+    (defect,) = [one for one in DEFECTS if one.name == bug]
+    affected, fixed = known_bugs._row(defect)[3:]
+    assert fixed == "4.0, with transaction.version 2 and a client that speaks it"
+    assert affected == "before 4.0, and newer ones without transaction.version 2 and a client that speaks it"
+    assert defect.applies(
+        ReleaseFacts(kafka="4.4.0", shown="4.4.0", variant="elr_43", features={"transaction.version": 1})
+    )
+    opened = {one.name for one in DEFECTS if known_bugs._row(one)[4] == "none: open"}
+    with_level = {one.known_bug for one in find(defect.scenario).predictions if one.features}
+    assert bug not in opened | with_level
