@@ -20,7 +20,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from time import perf_counter
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -39,6 +38,7 @@ from bench.cause_mutants import (
     same_node,
 )
 from bench.equivalent_causes import EQUIVALENT
+from bench.fates import Fates
 from bench.forked_tests import failing_test
 from bench.infected import Infections
 from bench.killing_seeds import KILLERS, KILLERS_DEGRADED
@@ -233,8 +233,7 @@ def _noticed(suite: CauseSuite, mutant: CauseMutant) -> str | None:
 
 
 def _run(suite: CauseSuite, modules: Sequence[str], only: str) -> int:
-    counts = {"killed": 0, "equivalent": 0, "SURVIVED": 0}
-    began = perf_counter()
+    fates = Fates(EQUIVALENT)
     if UNIT_TESTS and (failing := failing_test(UNIT_TESTS, ends_s=_TESTS_END_S)):
         sys.exit(f"a unit test fails without any mutant: {failing}")
     for name in modules:
@@ -246,13 +245,8 @@ def _run(suite: CauseSuite, modules: Sequence[str], only: str) -> int:
                 why = _noticed(suite, mutant)
             finally:
                 _become(module, original)
-            is_killed = why not in (None, UNREACHED)
-            fate = "killed" if is_killed else "equivalent" if mutant.name in EQUIVALENT else "SURVIVED"
-            counts[fate] += 1
-            reason = EQUIVALENT[mutant.name] if fate == "equivalent" else why or ""
-            print(f"{fate:<10} {reason:<36} {mutant.name}", flush=True)
-    print(f"{', '.join(f'{count} {fate}' for fate, count in counts.items())}, {perf_counter() - began:.0f} s")
-    return 1 if counts["SURVIVED"] else 0
+            fates.add(mutant.name, None if why == UNREACHED else why, UNREACHED if why == UNREACHED else "")
+    return fates.end()
 
 
 if __name__ == "__main__":

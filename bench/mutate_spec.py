@@ -7,28 +7,34 @@ variant before has.
 
 A mutant is a module with one change of its syntax tree. Its functions replace those of the module's classes in this
 process; no file is changed. First the conformance vectors are compared, then the tests run in a fork. What none of them
-notices survived, unless `EQUIVALENT` says why nothing can. If a mutant survives, the exit code is 1.
+notices survived, unless `EQUIVALENT` says why nothing can. If a mutant survives, the exit code is 1. A run of all
+mutants takes about half an hour; `--write` puts its figures into bench/results/.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from time import perf_counter
 from types import FunctionType, ModuleType
 
 from analysis.spec.vector_file import Vector, load
 from analysis.spec.vectors import compare, releases_of
+from bench.cause_mutants import CauseMutant
 from bench.equivalent_rules import EQUIVALENT
+from bench.fates import Fates
 from bench.forked_tests import failing_test
 from bench.spec_mutants import MODULES, PACKAGE, spec_mutants_of
 from ebbtide.cpu_limit import limited_cpu
+from ebbtide.version import commit_of
+from tools.pages.measured import RESULTS, Measured, write_measured
 
 _SPEC = Path(__file__).parents[1] / "tests" / "spec"
 TESTS = tuple(
@@ -110,13 +116,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"one of {', '.join(MODULES)} (default: all)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only mutants whose name has this text")
+    parser.add_argument("--write", action="store_true", help="write bench/results/spec-mutants.json")
     parser.add_argument("--vectors-alone", action="store_true", help="run no test but the conformance vectors")
     args = parser.parse_args(argv)
     if unknown := sorted(set(args.modules) - set(MODULES)):
         parser.error(f"no module with mutants is called {unknown[0]!r}: there are {', '.join(MODULES)}")
     # The tests' helpers are no package: pytest finds them in these folders.
     sys.path[:0] = [str(_SPEC), str(_SPEC.parent / "support")]
-    began, vectors, fates = perf_counter(), Vectors(), Counter[str]()
+    if args.write and (args.modules or args.only or args.vectors_alone):
+        parser.error("--write is for a run of all mutants")
+    vectors, fates, mutants = Vectors(), Fates(EQUIVALENT), list[CauseMutant]()
     if vectors.notices():
         sys.exit("a vector differs without any mutant")
     for name in args.modules or MODULES:
@@ -128,13 +137,43 @@ def main(argv: Sequence[str] | None = None) -> int:
                 why = vectors.notices()
                 if why is None and mutant.name not in EQUIVALENT and not args.vectors_alone:
                     why = failing_test(TESTS, ends_s=_TESTS_END_S)
-            fate = "killed" if why else "equivalent" if mutant.name in EQUIVALENT else "SURVIVED"
-            fates[fate] += 1
-            if why and not why.startswith("vector "):
-                fates["of these by a test"] += 1
-            print(f"{fate:<10} {why or EQUIVALENT.get(mutant.name, ''):<50} {mutant.name}", flush=True)
-    print(f"{', '.join(f'{count} {fate}' for fate, count in fates.items())}, {perf_counter() - began:.0f} s")
-    return 1 if fates["SURVIVED"] else 0
+            mutants.append(mutant)
+            fates.add(mutant.name, why)
+    if args.write:
+        write_measured(RESULTS / "spec-mutants.json", _figures(mutants, fates.noticed))
+    return fates.end()
+
+
+def _figures(mutants: Sequence[CauseMutant], noticed: Mapping[str, str]) -> Measured:
+    """Return how many mutants of each module there are, and how many of them each file of tests noticed."""
+    killers = ("vectors", *(path.stem for path in TESTS))
+    columns = ("rules of", "mutants", *killers, "equivalent", "survived")
+    sums: dict[str, Counter[str]] = {}
+    for mutant in mutants:
+        why = noticed.get(mutant.name)
+        if why is None:
+            fate = "equivalent" if mutant.name in EQUIVALENT else "survived"
+        else:
+            fate = "vectors" if why.startswith("vector ") else why.partition(".py")[0]
+        module = mutant.name.partition(".")[0]
+        for row in (module, "all modules"):
+            sums.setdefault(row, Counter()).update(["mutants", fate])
+    total = sums.pop("all modules")
+    return Measured(
+        title="Do the tests notice a changed rule of the protocol?",
+        about="Each mutant is one generated change of a rule in `analysis/spec`. First the conformance vectors are "
+        "compared, then the tests run in this order until one fails. No test can notice an *equivalent* mutant: "
+        "`bench/equivalent_rules.py` says why, for each.",
+        command="python -m bench.mutate_spec --write",
+        commit=commit_of(_SPEC.parents[1] / "ebbtide") or "not known",
+        date=f"{datetime.now(UTC):%Y-%m-%d}",
+        host=f"{len(os.sched_getaffinity(0))} cores",
+        columns=columns,
+        rows=tuple(
+            (name, *(str(count[column]) for column in columns[1:]))
+            for name, count in (*sums.items(), ("all modules", total))
+        ),
+    )
 
 
 if __name__ == "__main__":

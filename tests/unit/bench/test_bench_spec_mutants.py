@@ -45,3 +45,15 @@ def test_what_a_test_notices_is_killed_and_what_none_notices_survives(
     assert "killed     test_rules.py::test_a_fence_takes_the_broker_from" in capsys.readouterr().out
     assert main([*arguments, "--vectors-alone"]) == 1
     assert capsys.readouterr().out.startswith("SURVIVED")
+
+
+def test_the_figures_count_the_mutants_of_each_module_by_what_noticed_them() -> None:
+    first, second, third = [*spec_mutants_of("kip903"), *spec_mutants_of("kraft")][:3]
+    noticed = {first.name: "vector one of 3.9.1", third.name: "test_rules.py::test_one"}
+    figures = mutate_spec._figures([first, second, third], noticed)
+    assert figures.columns[:4] == ("rules of", "mutants", "vectors", "test_rules")
+    assert [(*row[:4], row[-1]) for row in figures.rows] == [
+        ("kip903", "2", "1", "0", "1"),
+        ("kraft", "1", "0", "1", "0"),
+        ("all modules", "3", "1", "1", "1"),
+    ]
