@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from ebbtide.errors import ExitCode, UsageError
+from ebbtide.shown_text import plural
 from harness.cli.command import Args, Command
 from harness.cli.options import add_json_option, add_release_option
 from harness.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from analysis.spec.vector_file import Vector
+    from analysis.spec.vectors import Difference
 
 
 def command() -> Command:
     """Declare the file and the release."""
     command = Command(
-        "Compare the specification with conformance vectors, for each layer and Kafka release, and print every "
-        "difference. Exit code 0: no difference, 1: at least one, 4: the file is malformed."
+        "Compare the specification with conformance vectors, for each layer and Kafka release. Print every "
+        "field that differs: what it was before the event, and after it on Kafka and in the variant. Exit code 0: no "
+        "difference, 1: at least one, 4: the file is malformed."
     )
     command.argument("file", type=Path, metavar="FILE.jsonl", help="the file with one vector a line")
     add_release_option(command, " to compare, such as 4.3.1 (default: all; with --variant, the newest that runs it)")
@@ -55,14 +66,36 @@ def run(args: Args) -> ExitCode:
 
         print_json(SpecVectorsOutput(vectors=count, tallies=tuple(tallies), differences=tuple(differences)))
         return code
+    shown = {tally.kafka: tally.variant.replace("_", "-") for tally in tallies}
     print_table(
         ("layer", "kafka", "variant", "vectors", "agree"),
-        [(tally.layer, tally.kafka, tally.variant, str(tally.vectors), str(tally.agree)) for tally in tallies],
+        [(tally.layer, tally.kafka, shown[tally.kafka], str(tally.vectors), str(tally.agree)) for tally in tallies],
     )
-    for found in differences:
-        print(f"\n{found.vector} ({found.layer}, {found.event}) on Kafka {found.kafka}: {found.field}")
-        print(f"  expected: {json.dumps(found.expected)}")
-        print(f"  got:      {json.dumps(found.got)}")
+    by_id = {vector.id: vector for vector in vectors}
+    for (name, kafka), found in groupby(differences, key=lambda one: (one.vector, one.kafka)):
+        _print_vector(by_id[name], kafka, shown[kafka], [*found])
     total, agree = sum(tally.vectors for tally in tallies), sum(tally.agree for tally in tallies)
     print(f"\n{count} vectors, {agree} of {total} comparisons agree")
+    if different := list(dict.fromkeys(one.vector for one in differences)):
+        print(f"{plural(len(different), 'vector')} {'differs' if len(different) == 1 else 'differ'}:")
+        print("\n".join(f"  {name}" for name in different))
     return code
+
+
+def _print_vector(vector: Vector, kafka: str, variant: str, found: Sequence[Difference]) -> None:
+    """Print the fields in which a variant differs from a release after one event, and what they were before it."""
+    before = msgspec.to_builtins(vector.before) if hasattr(vector, "before") else {}
+    print(f"\n{vector.id}: {found[0].event} ({found[0].layer})")
+    print_table(
+        ("field", "before", f"Kafka {kafka}", variant),
+        [
+            (
+                one.field,
+                json.dumps(before[name]) if (name := one.field.removeprefix("after.")) in before else "-",
+                json.dumps(one.expected),
+                json.dumps(one.got),
+            )
+            for one in found
+        ],
+        whole=1,
+    )

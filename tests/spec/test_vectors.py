@@ -163,7 +163,7 @@ def test_a_brokers_min_isr_is_refused_with_the_elr_and_changes_nothing_without()
             assert (removed.error, removed.cluster.min_isr) == (cluster_removal, 2 if elr else 1)
 
 
-def test_the_command_shows_the_agreement_and_every_difference(
+def test_the_command_shows_the_agreement_and_for_each_vector_before_what_kafka_does_and_the_variant(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["spec", "vectors", str(ELR)]) == ExitCode.AS_PREDICTED
@@ -174,9 +174,13 @@ def test_the_command_shows_the_agreement_and_every_difference(
     wrong.write_text(json.dumps(first))
     assert main(["spec", "vectors", str(wrong), "--kafka", "4.3.1"]) == ExitCode.CONTRADICTED
     out = capsys.readouterr().out
-    assert "cc-register-epoch-match-is-clean (controller, registerBroker) on Kafka 4.3.1: after.elr" in out
-    assert "expected: [0, 1]" in out
-    assert "got:      [1]" in out
+    assert "cc-register-epoch-match-is-clean: registerBroker (controller)" in out
+    rows = [line.split("  ") for line in out.splitlines()]
+    assert [[cell.strip() for cell in row if cell] for row in rows if row[0] in ("field", "after.elr")] == [
+        ["field", "before", "Kafka 4.3.1", "elr-43"],
+        ["after.elr", "[1]", "[0, 1]", "[1]"],
+    ]
+    assert out.endswith("1 vector differs:\n  cc-register-epoch-match-is-clean\n")
     assert main(["spec", "vectors", str(wrong), "--kafka", "4.3.1", "--json"]) == ExitCode.CONTRADICTED
     [found] = json.loads(capsys.readouterr().out)["differences"]
     assert (found["field"], found["expected"], found["got"]) == ("after.elr", [0, 1], [1])
