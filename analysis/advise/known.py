@@ -149,6 +149,12 @@ DEFECTS: tuple[KnownDefect, ...] = (
         scenario="kafka-15021",
     ),
     KnownDefect(
+        name="KAFKA-15353",
+        what="brokers that are newer than the controllers repeat an AlterPartition with an empty ISR, and give up",
+        affected=(("3.5.0", "3.5.2"),),
+        scenario="kafka-15353",
+    ),
+    KnownDefect(
         name="KAFKA-15489",
         what="an active controller that no majority follows does not resign",
         affected=((OLDEST, "3.7"),),

@@ -68,6 +68,7 @@ _IN_4_4 = {**_IN_4_0, "share.version": 2, "streams.version": 1}
 KNOWN: tuple[KnownRelease, ...] = (
     KnownRelease("3.3.2", "kraft", 7),
     KnownRelease("3.4.1", "kraft", 8, measured=True),
+    KnownRelease("3.5.1", "kip903", 11),
     KnownRelease("3.5.2", "kip903", 11, measured=True),
     KnownRelease("3.6.2", "kip903_36", 14, measured=True),
     KnownRelease("3.7.2", "strict_min_isr", 19, measured=True),

@@ -15,6 +15,7 @@ from ebbtide.rules.table import CLAUSES
 from ebbtide.scenario.catalogue import names
 
 PAGE = Path(__file__).parents[2] / "docs" / "kips.md"
+FINDINGS = PAGE.parent / "findings" / "README.md"
 CAUSES = {"uncommitted-at-failover", "beyond-tolerance", "stale-isr-join"}
 
 
@@ -80,3 +81,12 @@ def test_every_event_named_as_a_model_exists() -> None:
     for row in ROWS:
         for name in re.findall(r"`([a-z_]+)(?:\([^)]*\))?`", row.modelled):
             assert hasattr(protocol, name) or name in ("kip966", "tolerated_losses"), (row.clause, name)
+
+
+def test_the_tolerance_names_each_finding_that_loses_records_within_it() -> None:
+    found = re.findall(
+        r"^\| \[([\w-]+)\]\([^|]+\| [01] \| [01] \|", FINDINGS.read_text().split("\nRuns of ")[0], re.MULTILINE
+    )
+    (tolerance,) = [row for row in ROWS if row.clause == "Motivation, tolerance"]
+    assert len(found) == 6
+    assert set(re.findall(r"[a-z]+(?:-[a-z]+)+", tolerance.holds)) == {*found}
