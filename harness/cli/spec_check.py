@@ -102,7 +102,8 @@ def _print_answer(args: Args, variant: str, asked: Property, answer: Answer) -> 
         )
         return
     print(f"result:    violated after {plural(len(answer.trace.steps), 'step')}; no shorter path exists")
-    print(f"note:      {tolerance_note(asked.name, bounds)}")
+    if note := tolerance_note(asked.name, bounds):
+        print(f"note:      {note}")
     print()
     for line in lines(answer.trace, VARIANTS[variant]):
         print(line)

@@ -103,6 +103,8 @@ def test_a_property_is_checked_in_every_state_and_lost_records_do_not_break_it(
     check = ["spec", "check", "--property", "small_elr.py", "--variant"]
     assert main([*check, "elr-43", "--bounds", "min-isr=3", "--json"]) == ExitCode.CONTRADICTED
     found = json.loads(capsys.readouterr().out)
+    assert main([*check, "elr-43", "--bounds", "min-isr=3"]) == ExitCode.CONTRADICTED
+    assert "note:" not in capsys.readouterr().out
     assert (found["property"], len(found["counterexample"][-1]["elr"])) == ("small-elr", 2)
     assert main([*check, "forgets.py", "--bounds", "power-losses=1,kills=1"]) == ExitCode.AS_PREDICTED
     assert "small-elr: Ours: the ELR has at most one member." in capsys.readouterr().out
