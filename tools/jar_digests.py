@@ -1,4 +1,4 @@
-"""Writes the SHA-256 of every jar of the known releases: cluster/jars/digests.txt. `python -m tools.jar_digests`.
+"""Writes the SHA-256 of every jar of the known releases: ebbtide/releases/digests.txt. `python -m tools.jar_digests`.
 
 What is missing in the cache is fetched first, 2 GB in all. What the table has already is compared by the fetch; so
 only new releases and connectors add lines, after Maven has checked the repository's checksums.
@@ -10,12 +10,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cluster.jars import connector, digests
+from cluster.jars import connector
 from cluster.jars.digests import sha256_of
 from cluster.jars.releases import ensure
+from ebbtide.releases import known_jars
 from ebbtide.releases.known_releases import KNOWN
 
-TABLE = Path(digests.__file__).with_name(digests.TABLE)
+TABLE = Path(known_jars.__file__).with_name(known_jars.TABLE)
 _ABOUT = "# The SHA-256 of each jar, and the artifacts that have it. Made by `python -m tools.jar_digests`.\n"
 
 

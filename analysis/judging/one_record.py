@@ -193,7 +193,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
         properties=results,
         coverage=facts,
         rule_files=[one.file for one in own] or msgspec.UNSET,
-        protocol=judged_by(manifest.kafka_name) or msgspec.UNSET,
+        protocol=judged_by(manifest.kafka_name, manifest.named_path) or msgspec.UNSET,
     )
 
 

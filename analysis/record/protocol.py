@@ -6,7 +6,7 @@ They follow from feature levels, configs and the release.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 
@@ -21,7 +21,8 @@ from analysis.spec.variants import VARIANTS, protocol_for
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.rows import PartitionState, Row
 from ebbtide.record.topic_lives import name_of
-from ebbtide.record.verdict import JudgedBy
+from ebbtide.record.verdict import JudgedBy, RulesOfRelease
+from ebbtide.releases.known_jars import has_jars_of_release
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION, is_known, judged_as, version_of
 
 MIN_ISR = "min.insync.replicas"
@@ -53,18 +54,31 @@ def protocol_in_force(kafka: str, features: Mapping[str, int]) -> Protocol:
     return protocol_for(kafka if _version(kafka) is None else judged_as(kafka).version, features)
 
 
-def judged_by(kafka: str) -> JudgedBy | None:
-    """Return the rules that a release is judged by; None if the text is not a release."""
-    if _version(kafka) is None:
+def judged_by(kafka: str, path: Sequence[str] = ()) -> JudgedBy | None:
+    """Return the rules that a run on a release is judged by; None if the text is not a release.
+
+    `path` has each release that a node of the run had.
+    """
+    if any(_version(one) is None for one in (kafka, *path)):
         return None
-    variant = protocol_in_force(kafka, {}).name
-    own = own_variant_file(variant)
+    rules = {one: _rules_of(one) for one in (kafka, *path)}
+    own = own_variant_file(rules[kafka].variant.replace("-", "_"))
     return JudgedBy(
-        variant=variant.replace("_", "-"),
-        nearest=judged_as(kafka).version,
-        known=is_known(kafka),
+        variant=rules[kafka].variant,
+        nearest=rules[kafka].nearest,
+        known=rules[kafka].known,
         file=msgspec.UNSET if own is None else own.path.name,
         sha256=msgspec.UNSET if own is None else own.sha256,
+        releases=[rules[one] for one in path] if len(path) > 1 else msgspec.UNSET,
+    )
+
+
+def _rules_of(kafka: str) -> RulesOfRelease:
+    return RulesOfRelease(
+        kafka=kafka,
+        variant=protocol_in_force(kafka, {}).name.replace("_", "-"),
+        nearest=judged_as(kafka).version,
+        known=is_known(kafka) or has_jars_of_release(kafka),
     )
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from ebbtide.errors import UsageError
 from ebbtide.properties_file import parse
 from ebbtide.releases.builds import JARS_MAX, VERSION
+from ebbtide.shown_text import plural
 
 _SAYS = "kafka/kafka-version.properties"
 """Several of Kafka's jars have it. The class that reads it is not the same in all releases."""
@@ -47,10 +48,10 @@ def what_jars_say(jars: Sequence[Path], where: str) -> Said:
     names = {jar: _names_in(jar, where) for jar in jars}
     if jars and not any(name.endswith(".class") for each in names.values() for name in each):
         raise UsageError(
-            "these jars have no Java class", where=where, got=f"{len(jars)} jars", allowed=ALLOWED, next=NEXT
+            "these jars have no Java class", where=where, got=plural(len(jars), "jar"), allowed=ALLOWED, next=NEXT
         )
     if not any(_BROKER in each for each in names.values()):
-        got = f"{len(jars)} jars, none with the class kafka.Kafka" if jars else "no jar"
+        got = f"{plural(len(jars), 'jar')}, none with the class kafka.Kafka" if jars else "no jar"
         raise UsageError("no jars of a Kafka broker", where=where, got=got, allowed=ALLOWED, next=NEXT)
     said = {jar.name: _said_by(jar, where) for jar, each in names.items() if _SAYS in each}
     if not said:
@@ -70,7 +71,7 @@ def _common(facts: Mapping[str, Fact], where: str) -> Fact:
         raise UsageError(
             "a jar of another Kafka is among them",
             where=where,
-            got=f"{other}: {facts[other]}; {count} other jars: {most}",
+            got=f"{other}: {facts[other]}; {plural(count, 'other jar')}: {most}",
             allowed="the jars of one build",
             next="remove it, or build all jars again",
         )

@@ -17,8 +17,10 @@ from cluster.jars.maven import ArtifactMissing
 from cluster.jars.releases import add_log_binding, copy_jars, keep, load_intact, locked_cache, new_folder
 from cluster.runtime.java_programs import lines_of_program
 from ebbtide.errors import UsageError
-from ebbtide.releases.builds import ARCHIVES, FACTS, VERSION, KafkaBuild, has_facts, name_of_build, names_jars
+from ebbtide.releases.builds import ARCHIVES, FACTS, VERSION, KafkaBuild, facts_of, name_of_build, names_jars, path_hint
+from ebbtide.releases.known_jars import has_jars_of_release
 from ebbtide.releases.known_releases import KRAFT_VERSION, parse_version
+from ebbtide.shown_text import plural
 from ebbtide.untrusted.files import path_from
 
 _PROGRAM = Path(__file__).with_name("KafkaFeatures.java")
@@ -59,11 +61,12 @@ def _named(word: str, note: Callable[[str], None]) -> str:
         add_log_binding(jars)
         name = name_of_build(said.version, {jar.name: sha256_of(jar) for jar in jars.iterdir()})
         kept = load_intact(name)
-        if kept is None or not has_facts(name):
+        if kept is None or facts_of(name) is None:
             (new / FACTS).write_bytes(msgspec.json.encode(_facts(said, jars)))
             kept = keep(name, new)
-    note(f"{kafka} is Kafka {said}: {len(kept.jars)} jars, called {kept.version}")
-    return kept.version + levels
+    same = ", those of the release" if has_jars_of_release(name) else ""
+    note(f"{kafka} is Kafka {said}: {plural(len(kept.jars), 'jar')}{same}, called {name}")
+    return name + levels
 
 
 def _copy_from_maven(version: str, repository: str | None, jars: Path) -> None:
@@ -75,7 +78,7 @@ def _copy_from_maven(version: str, repository: str | None, jars: Path) -> None:
             where=error.where,
             got=error.artifact,
             allowed="a build in the local repository, or VERSION@URL with the URL of a repository",
-            next="./gradlew publishToMavenLocal    (in a checkout of Kafka)",
+            next=path_hint(version) or "./gradlew publishToMavenLocal    (in a checkout of Kafka)",
         ) from None
 
 

@@ -1,36 +1,17 @@
-"""The SHA-256 of every jar that a known artifact and its dependencies consist of.
-
-`digests.txt` is in the project, so that a repository cannot change a jar of a known release unseen. A line has the
-digest, the jar, and the artifacts that have it. `python -m tools.jar_digests` writes the file.
-"""
+"""Compares jars with the digests that the project knows (`ebbtide.releases.known_jars`)."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import shutil
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 
 import msgspec
 
 from ebbtide.errors import HarnessError
 from ebbtide.places import check_own
-
-TABLE = "digests.txt"
-
-
-@functools.cache
-def known_digests() -> Mapping[str, Mapping[str, str]]:
-    """Return the digests by artifact (`kafka-4.3.1`) and name of the jar."""
-    table: dict[str, dict[str, str]] = {}
-    for line in resources.files("cluster.jars").joinpath(TABLE).read_text().splitlines():
-        if not line.startswith("#"):
-            digest, jar, *artifacts = line.split()
-            for artifact in artifacts:
-                table.setdefault(artifact, {})[jar] = digest
-    return table
+from ebbtide.releases.known_jars import known_digests
 
 
 def unlike_known(artifact: str, found: Mapping[str, str]) -> str | None:

@@ -22,12 +22,13 @@ from typing import Literal
 
 import msgspec
 
-from cluster.jars.digests import known_digests, require_known, sha256_of, unlike_known
+from cluster.jars.digests import require_known, sha256_of, unlike_known
 from cluster.jars.maven import FETCH_TIMEOUT_S, Artifact, ArtifactMissing, copy_runtime_jars
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.locks import await_lock
 from ebbtide.places import cache_dir, check_own
-from ebbtide.releases.builds import is_build, not_cached_error
+from ebbtide.releases.builds import is_build, not_cached_error, path_hint
+from ebbtide.releases.known_jars import known_digests
 from ebbtide.releases.known_releases import nearest_release, parse_version, published_releases, version_of
 
 LOG_OPTIONS = (
@@ -340,7 +341,7 @@ def _missing_error(version: str, error: ArtifactMissing) -> HarnessError | Usage
         where=error.where,
         got=version,
         allowed=published_releases(version),
-        next="ebbtide kafka list",
+        next=path_hint(version) or "ebbtide kafka list",
     )
 
 

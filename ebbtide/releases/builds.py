@@ -64,8 +64,16 @@ def names_jars(word: str) -> bool:
     """Whether a word of --kafka says where jars are: a path, or a build in Maven's repositories."""
     if "/" in word or word.endswith(ARCHIVES):
         return True
-    version = VERSION.fullmatch(word)
-    return (not is_build(word) and os.path.exists(word)) if version is None else version[2] is not None
+    if version := VERSION.fullmatch(word):
+        return version[2] is not None
+    return not is_build(word) and not re.fullmatch(r"[0-9.]*", word) and os.path.exists(word)
+
+
+def path_hint(word: str) -> str | None:
+    """Return what to type for a file or folder that a word of --kafka may have meant; None if there is none."""
+    if not os.path.exists(word):
+        return None
+    return f"--kafka ./{word}    (if you mean the {'folder' if os.path.isdir(word) else 'file'} of this name)"
 
 
 def number_of(kafka: str) -> str:
@@ -82,18 +90,20 @@ def name_of_build(version: str, digests: Mapping[str, str]) -> str:
 
 def build_of(name: str) -> KafkaBuild:
     """Return what a cached build says of itself. Raises `HarnessError` if it is not in the cache."""
+    found = facts_of(name)
+    if found is None:
+        raise not_cached_error(name)
+    return found
+
+
+def facts_of(kafka: str) -> KafkaBuild | None:
+    """Return what a cached build says of itself; None for a release, and for a build that is not in the cache."""
+    if not is_build(kafka):
+        return None
     try:
-        return msgspec.json.decode((cache_dir() / "kafka" / name / FACTS).read_bytes(), type=KafkaBuild)
+        return msgspec.json.decode((cache_dir() / "kafka" / kafka / FACTS).read_bytes(), type=KafkaBuild)
     except (OSError, msgspec.MsgspecError):
-        raise not_cached_error(name) from None
-
-
-def has_facts(name: str) -> bool:
-    """Whether the cache has what a build says of itself."""
-    try:
-        return bool(build_of(name))
-    except HarnessError:
-        return False
+        return None
 
 
 def not_cached_error(name: str) -> HarnessError:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from packaging.version import Version
 
 from ebbtide.errors import UsageError
-from ebbtide.releases.builds import build_of, has_facts, is_build
+from ebbtide.releases.builds import facts_of
 from ebbtide.releases.known_releases import (
     KNOWN,
     METADATA_VERSION,
@@ -43,8 +43,9 @@ def levels_of(kafka: str) -> Mapping[str, range] | None:
 
     A build says them itself, if its classes can and this host has it. Else those of its version count.
     """
-    if is_build(kafka) and has_facts(kafka) and (own := build_of(kafka).levels):
-        return {name: range(oldest, newest + 1) for name, (oldest, newest) in own.items()}
+    own = facts_of(kafka)
+    if own is not None and own.levels:
+        return {name: range(oldest, newest + 1) for name, (oldest, newest) in own.levels.items()}
     known = _patch_of(kafka)
     if known is None:
         return None

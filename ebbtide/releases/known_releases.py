@@ -9,7 +9,7 @@ import msgspec
 from packaging.version import InvalidVersion, Version
 
 from ebbtide.errors import UsageError
-from ebbtide.releases.builds import is_build, number_of
+from ebbtide.releases.builds import VERSION, is_build, names_jars, number_of, path_hint
 
 OLDEST = "3.3.0"
 """The first release whose KRaft mode is ready for production (KIP-833)."""
@@ -147,7 +147,8 @@ def parse_version(text: str) -> Version:
     if not is_build(text) and not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}", text):
         of_minor = [one.version for one in KNOWN if one.version.startswith(f"{text}.")]
         allowed = f"three numbers, such as {of_minor[-1] if of_minor else KNOWN[-1].version}"
-        raise UsageError("not a Kafka release", got=repr(text), allowed=allowed, next="ebbtide kafka list")
+        next_ = path_hint(text) or "ebbtide kafka list"
+        raise UsageError("not a Kafka release", got=repr(text), allowed=allowed, next=next_)
     version = version_of(text)
     if version < Version(OLDEST):
         raise UsageError(
@@ -161,10 +162,12 @@ def parse_version(text: str) -> Version:
 
 def require_release(text: str) -> None:
     """Raise `UsageError` unless the text is a Kafka release: for what reads no jars, and knows releases only."""
+    if is_build(text) or names_jars(text):
+        numbers = VERSION.match(text)
+        nearest = KNOWN[-1].version if numbers is None else judged_as(numbers[1]).version
+        allowed = f"a release; {'name the nearest, such as' if numbers is None else 'the nearest is'} {nearest}"
+        raise UsageError("a build cannot be named here", got=text, allowed=allowed)
     parse_version(text)
-    if is_build(text):
-        nearest = judged_as(text).version
-        raise UsageError("a build cannot be named here", got=text, allowed=f"a release; the nearest is {nearest}")
 
 
 def next_release(version: str) -> str | None:

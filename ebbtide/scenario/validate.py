@@ -40,6 +40,8 @@ def validate(scenario: Scenario, *, to_run: bool = True) -> Iterator[UsageError]
     if not scenario.kafka:
         yield UsageError("no release to run", where="kafka", got="[]", allowed="at least one, e.g. ['3.9.1']")
     yield from _cluster(scenario.cluster, scenario.kafka)
+    if to_run:
+        yield from _formatting(scenario.cluster, scenario.kafka)
     if not 1 <= scenario.cluster.brokers <= MAX_BROKERS:
         # A number of brokers that no cluster has says nothing of topics and steps.
         scenario = replace(scenario, cluster=replace(scenario.cluster, brokers=MAX_BROKERS))
@@ -52,7 +54,7 @@ def validate(scenario: Scenario, *, to_run: bool = True) -> Iterator[UsageError]
     if to_run:
         yield from validate_starts(scenario)
         yield from validate_users(scenario)
-    yield from validate_upgrades(scenario)
+        yield from validate_upgrades(scenario)
 
 
 def _cluster(cluster: ClusterSpec, releases: Sequence[str]) -> Iterator[UsageError]:
@@ -60,17 +62,19 @@ def _cluster(cluster: ClusterSpec, releases: Sequence[str]) -> Iterator[UsageErr
     for name, level in cluster.features.items():
         yield from validate_feature_name(name, f"cluster.features.{name}")
         yield from limit(f"cluster.features.{name}", level, 0)
-    yield from _formatting(cluster, releases if cluster.formed_on is None else (cluster.formed_on,))
     yield from limit_field("cluster", cluster, "brokers", 1, MAX_BROKERS)
     yield from limit_field("cluster", cluster, "session_timeout_s", 1, 60)
     yield from limit_field("cluster", cluster, "replica_lag_max_s", 1, 60)
 
 
 def _formatting(cluster: ClusterSpec, releases: Sequence[str]) -> Iterator[UsageError]:
-    """Report levels that a release cannot be formatted with; what no release can have is reported before."""
+    """Report levels that a release cannot be formatted with; what no release can have is reported before.
+
+    A record of a build names the build's three numbers, and may have levels that the release of these lacks.
+    """
     if any(level < 0 or name not in FEATURES for name, level in cluster.features.items()):
         return
-    for kafka in releases:
+    for kafka in releases if cluster.formed_on is None else (cluster.formed_on,):
         yield from put_at("cluster.features", partial(validate_features, kafka, cluster))
 
 

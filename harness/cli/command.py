@@ -77,7 +77,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 class Args:
-    """The typed values by name; `argv` is the command line itself."""
+    """The typed values by name; `argv` is the command line itself, with the names of builds."""
 
     argv: tuple[str, ...]
 

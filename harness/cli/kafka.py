@@ -10,7 +10,8 @@ import msgspec
 
 from cluster.jars.releases import CachedRelease, FetchEvent, cached_releases, fetch
 from ebbtide.errors import ExitCode
-from ebbtide.releases.known_releases import KNOWN, OLDEST, KnownRelease, version_of
+from ebbtide.releases.known_releases import KNOWN, OLDEST, KnownRelease, judged_as, version_of
+from ebbtide.shown_text import plural
 from harness.cli import completing
 from harness.cli.command import Args, Group
 from harness.cli.option_values import versions_of
@@ -63,7 +64,9 @@ def _fetch(versions: Sequence[str], *, as_json: bool) -> ExitCode:
         return ExitCode.AS_PREDICTED
     for version in wanted:
         release = _fetch_on_terminal(version) if sys.stdout.isatty() else fetch(version, _print_event)
-        print(f"Kafka {version}: {len(release.jars)} jars, {_megabytes(release)}, in {release.dir}", flush=True)
+        print(
+            f"Kafka {version}: {plural(len(release.jars), 'jar')}, {_megabytes(release)}, in {release.dir}", flush=True
+        )
     return ExitCode.AS_PREDICTED
 
 
@@ -76,7 +79,7 @@ def _fetch_on_terminal(version: str) -> CachedRelease:
     with new_view(PlainTextConsole(), status):
 
         def show(event: FetchEvent) -> None:
-            what = "waiting for another fetch to end" if event.phase == "waiting" else f"{event.jars} jars"
+            what = "waiting for another fetch to end" if event.phase == "waiting" else plural(event.jars, "jar")
             status.update(text=f"Kafka {version}: {what}")
 
         return fetch(version, show)
@@ -94,7 +97,7 @@ def _print_event(event: FetchEvent, to: TextIO | None = None) -> None:
 class ReleaseRow(msgspec.Struct, frozen=True, kw_only=True):
     """One release of the list, cached or known.
 
-    `state` is `not fetched`, `ok` or `damaged`.
+    `state` is `not fetched`, `ok` or `damaged`. `nearest`: the known release whose `protocol` judges its runs.
     """
 
     version: str
@@ -103,15 +106,18 @@ class ReleaseRow(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int | None = None
     folder: str | None = None
     measured: bool = False
-    protocol: str | None = None
+    protocol: str
+    nearest: str
 
 
 def _row(version: str, release: CachedRelease | None, known: KnownRelease | None) -> ReleaseRow:
+    nearest = judged_as(version)
     row = ReleaseRow(
         version=version,
         state="not fetched",
         measured=known is not None and known.measured,
-        protocol=known.protocol if known else None,
+        protocol=nearest.protocol,
+        nearest=nearest.version,
     )
     if release is None:
         return row
@@ -139,12 +145,12 @@ def _list(json: bool) -> ExitCode:
                     f"damaged: {row.problem}" if row.problem else row.state,
                     _megabytes(here[row.version]) if row.version in here else "",
                     "yes" if row.measured else "",
-                    row.protocol or "-",
+                    row.protocol if row.version in known else f"{row.protocol} (as {row.nearest})",
                 )
                 for row in rows
             ],
         )
-        print("\nmeasured: runs of this release were judged; protocol: its rules for lost replicas (-: unknown)")
+        print("\nmeasured: runs of this release were judged; protocol: the rules for lost replicas that judge its runs")
         print("compared: names and sizes of jars; a run and `ebbtide kafka fetch` compare the SHA-256 of each")
         print(f"next: ebbtide kafka fetch RELEASE    (any release from {OLDEST} on)")
     return ExitCode.HARNESS_FAILED if any(row.problem for row in rows) else ExitCode.AS_PREDICTED

@@ -5,7 +5,7 @@ It finds the verb, runs it, and returns the exit code.
 A verb is a module `harness.cli.<verb>`, and so is a large subcommand, `harness.cli.<verb>_<subcommand>`. Its
 `command()` declares the arguments (`harness.cli.command`), and its `run(args)` returns an `ExitCode`. A verb that needs
 root's privileges also has `privileges(args)`, which returns a `PrivilegeRequest` (`cluster.privileges.choice`), or None
-if these arguments need none. `args.argv` is what was typed.
+if these arguments need none. `args.argv` is what was typed, with the names of builds.
 
 Only the module of the typed verb is imported, so `ebbtide --help` loads neither Spark nor docker nor pyarrow. The help
 shows the other verbs from `VERBS`.
@@ -26,7 +26,7 @@ from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, UsageError
 from ebbtide.shown_text import without_middle
 from ebbtide.signals import is_interrupt, was_interrupted
 from ebbtide.streams import ignore_closed_pipes, print_verbatim, shown_output
-from harness.cli.command import Group, ParsedCommand
+from harness.cli.command import Args, Group, ParsedCommand
 from harness.cli.mistakes import error_of
 from harness.cli.parameters import value_type
 
@@ -196,7 +196,7 @@ def _run(argv: Sequence[str]) -> int:
         raise error_of(mistake) from None
     typed.args.argv = tuple(argv)
     try:
-        return _run_verb(typed, argv)
+        return _run_verb(typed)
     except UsageError as error:
         # A mistake in an option reads as if the parser had found it.
         if error.where is not None and (error.where.startswith("--") or error.where == COMMAND_LINE):
@@ -220,18 +220,14 @@ def _refuse_endless_numbers(argv: Sequence[str]) -> None:
                 )
 
 
-def _run_verb(typed: ParsedCommand, argv: Sequence[str]) -> int:
+def _run_verb(typed: ParsedCommand) -> int:
     module, args = typed.module, typed.args
-    kafka = getattr(args, "kafka", None)
-    if isinstance(kafka, str) and not re.fullmatch(r"[0-9., ]*", kafka):
-        from cluster.builds.naming import named_kafka
-
-        vars(args)["kafka"] = named_kafka(kafka, lambda line: print(line, file=sys.stderr, flush=True))
+    _name_builds(args)
     request = module.privileges(args) if os.geteuid() != 0 and hasattr(module, "privileges") else None
     if request is not None:
         from cluster.privileges.choice import rerun_with_privileges
 
-        code = rerun_with_privileges(request, argv)
+        code = rerun_with_privileges(request, args.argv)
         if code is not None:
             return code
     from harness.cli.own_files import specification_with_files_of
@@ -240,6 +236,22 @@ def _run_verb(typed: ParsedCommand, argv: Sequence[str]) -> int:
     rules = [*getattr(args, "rule", ()), *getattr(args, "properties", ())]
     with specification_with_files_of(args), judged_with(rules, getattr(args, "judge_by", None)):
         return int(module.run(args))
+
+
+def _name_builds(args: Args) -> None:
+    """Write the name of a build for jars in --kafka, also in `args.argv`: a process that gets it reads no jars."""
+    kafka = getattr(args, "kafka", None)
+    if not isinstance(kafka, str) or re.fullmatch(r"[0-9., ]*", kafka):
+        return
+    from cluster.builds.naming import named_kafka
+
+    named = named_kafka(kafka, lambda line: print(line, file=sys.stderr, flush=True))
+    vars(args)["kafka"] = named
+    words = [*args.argv]
+    for at, word in enumerate(words):
+        if word == f"--kafka={kafka}" or (word == kafka and words[at - 1] == "--kafka"):
+            words[at] = word.removesuffix(kafka) + named
+    args.argv = tuple(words)
 
 
 def _print_error(text: str) -> None:

@@ -10,6 +10,8 @@ from harness.cli.command import CommandBase, Group
 from harness.cli.parameters import TimeWithUnit
 
 _WHICH_CLUSTER = "the cluster to use, if several are running"
+_OR_JARS = ", or jars of yours (docs/own-kafka.md)"
+_NO_BUILD = " such as 4.3.1; of a build of yours, name the nearest one"
 
 
 def add_json_option(command: CommandBase) -> None:
@@ -29,24 +31,31 @@ def add_runs_option(command: CommandBase) -> None:
     )
 
 
-def add_releases_option(command: CommandBase, default: str, more: str = "") -> None:
-    """Declare --kafka of a verb that takes several releases; `default` says which it takes without the option."""
+def add_releases_option(command: CommandBase, default: str, more: str = "", *, takes_builds: bool = True) -> None:
+    """Declare --kafka of a verb that takes several releases; `default` says which it takes without the option.
+
+    A verb that `takes_builds` has them by name in `args.kafka`. Another verb has `args.releases`, as they were typed.
+    """
     command.option(
         "--kafka",
+        dest="kafka" if takes_builds else "releases",
         metavar="RELEASES",
         completes=completing.complete_releases,
-        help=f"releases, or jars of yours (docs/own-kafka.md), separated by commas{more} (default: {default})",
+        help=f"releases{_OR_JARS if takes_builds else _NO_BUILD}, separated by commas{more} (default: {default})",
     )
 
 
-def add_release_option(command: CommandBase, says: str, default: str | None = None) -> None:
-    """Declare --kafka of a verb that takes one release."""
+def add_release_option(
+    command: CommandBase, says: str, default: str | None = None, *, takes_builds: bool = True
+) -> None:
+    """Declare --kafka of a verb that takes one release, as `add_releases_option` does: `args.kafka`, or `.release`."""
     command.option(
         "--kafka",
+        dest="kafka" if takes_builds else "release",
         default=default,
         metavar="RELEASE",
         completes=completing.complete_release,
-        help=f"the release, or jars of yours (docs/own-kafka.md){says}",
+        help=f"the release{_OR_JARS if takes_builds else _NO_BUILD}{says}",
     )
 
 

@@ -43,7 +43,7 @@ class CheckedRuns(msgspec.Struct, frozen=True):
         """Choose runtimes, and fetch what is missing. Raises `EbbtideError`."""
         from harness.runner.launch import prepare
 
-        note_rules(self.releases, display.note)
+        note_rules((*self.releases, *self.scenario.other_releases), display.note)
         return prepare(self.options, self.releases, display.note, self.scenario.other_releases)
 
     def requests(self, display: Display, seed: int) -> list[RunRequest]:

@@ -27,7 +27,7 @@ def command() -> Command:
     )
     add_search_options(command)
     add_out_option(command, "the scenario file to write", needed=True)
-    add_releases_option(command, "that of the variant", ", on which the scenario runs by default")
+    add_releases_option(command, "that of the variant", ", on which the scenario runs by default", takes_builds=False)
     add_json_option(command)
     return command
 
@@ -50,7 +50,7 @@ def run(args: Args) -> ExitCode:
         raise UsageError(
             "no release runs this variant", got=args.variant, next=f"ebbtide spec check --variant {args.variant}"
         )
-    releases = tuple(split_list(args.kafka or "", "--kafka")) or (release_of(variant),)
+    releases = tuple(split_list(args.releases or "", "--kafka")) or (release_of(variant),)
     problems = [*put_at("--out", partial(check_name, args.out.stem))]
     for release in releases:
         problems += put_at("--kafka", partial(require_release, release))

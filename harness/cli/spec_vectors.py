@@ -29,7 +29,8 @@ def command() -> Command:
         "difference, 1: at least one, 4: the file is malformed."
     )
     command.argument("file", type=Path, metavar="FILE.jsonl", help="the file with one vector a line")
-    add_release_option(command, " to compare, such as 4.3.1 (default: all; with --variant, the newest that runs it)")
+    says = " (default: all; with --variant, the newest that runs it)"
+    add_release_option(command, says, takes_builds=False)
     command.option(
         "--variant",
         metavar="NAME",
@@ -49,7 +50,7 @@ def run(args: Args) -> ExitCode:
 
     vectors = load(args.file)
     variant = variant_named(args.variant) if args.variant is not None else None
-    release = args.kafka if variant is None or args.kafka is not None else release_of(variant)
+    release = args.release if variant is None or args.release is not None else release_of(variant)
     tallies, differences = agreement(vectors, release, VARIANTS[variant] if variant is not None else None)
     if not tallies:
         known = {release for vector in vectors for release in releases_of(vector)}

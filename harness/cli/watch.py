@@ -61,8 +61,9 @@ def command() -> Command:
     )
     add_release_option(
         command,
-        " of the cluster. By default the brokers show the minor release; the judge assumes its newest patch, and every "
+        ". By default the brokers show the minor release of the cluster; the judge assumes its newest patch, and every "
         "text says that the patch is not known",
+        takes_builds=False,
     )
     add_runs_option(command)
     command.option(
@@ -155,7 +156,7 @@ def _watch(args: Args) -> ExitCode:
         command_config=_checked_config(args.command_config),
         duration_s=duration_s_of("--for", args.duration),
         runs=args.runs,
-        kafka=args.kafka,
+        kafka=args.release,
         workload=read_workload(Path(args.words[0])) if args.words else None,
     )
     require_folder(args.runs)
@@ -176,7 +177,7 @@ def _command_without_file(args: Args) -> str:
         "--controllers": args.controllers,
         "--command-config": args.command_config,
         "--for": args.duration,
-        "--kafka": args.kafka,
+        "--kafka": args.release,
     }
     words = [str(word) for flag, value in options.items() if value is not None for word in (flag, value)]
     return shlex.join(["ebbtide", "watch", *words])

@@ -9,12 +9,12 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.write import SCENARIO
 from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
 from harness.nightly.store import FinishedJob
 from harness.random.guide import CORPUS, Guide, read_corpus
+from harness.replay.recorded_run import scenario_to_repeat
 from harness.runner.run import new_seed
 
 ROUND = 4
@@ -58,17 +58,13 @@ class RandomJobs:
         `runs` holds their records.
         """
         for done in finished:
-            if (
-                done.job.origin != "random"
-                or done.run_id is None
-                or self._guide(done.job.target).has_run(done.job.scenario)
-            ):
+            target = done.job.target
+            if done.job.origin != "random" or done.run_id is None or self._guide(target).has_run(done.job.scenario):
                 continue
             try:
-                scenario = load(runs / done.run_id / SCENARIO, to_run=True)
+                scenario = scenario_to_repeat(runs / done.run_id / SCENARIO, target.kafka)
             except UsageError:
                 continue
-            target = done.job.target
             self._guide(target).add(msgspec.structs.replace(scenario, kafka=(target.kafka,)), done.coverage)
 
     def _guide(self, target: ReleaseTarget) -> Guide:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from analysis.record.record import Record
 from analysis.record.timeline import Timeline
-from ebbtide.errors import UsageError
+from ebbtide.errors import Problems, UsageError
 from ebbtide.journal.convert import has_journals
 from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
 from ebbtide.record.folder import RecordFolder
@@ -23,9 +23,11 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.record.topic_lives import name_of
 from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict
+from ebbtide.releases.builds import is_build
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.admin import DeleteTopicStep
+from ebbtide.scenario.validate import validate
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.untrusted.parquet import read_rows
 from harness.runner.gates import broker_state_after
@@ -165,10 +167,21 @@ def load_run(folder: Path) -> LoadedRun:
     return LoadedRun(
         folder=folder,
         manifest=manifest,
-        scenario=load(
-            folder / SCENARIO, next=f"ebbtide scenarios check {shlex.quote(str(folder / SCENARIO))}", to_run=True
-        ),
+        scenario=scenario_to_repeat(folder / SCENARIO, manifest.kafka_name),
         steps=tuple(read_steps(record) or ()),
         timeline=Record(record, manifest).timeline,
         verdict=None if verdict == unfinished_verdict(manifest.run_id) else verdict,
     )
+
+
+def scenario_to_repeat(path: Path, kafka: str) -> Scenario:
+    """Read the scenario of a record of `kafka`, which is to run again. Raises `UsageError` as `load` does.
+
+    A build may have levels and properties that the release of its three numbers lacks.
+    """
+    next_ = f"ebbtide scenarios check {shlex.quote(str(path))}"
+    scenario = load(path, next=next_, to_run=not is_build(kafka))
+    problems = validate(msgspec.structs.replace(scenario, kafka=(kafka,))) if is_build(kafka) else ()
+    if found := [*problems]:
+        raise Problems(str(path), [*found], next=next_)
+    return scenario

@@ -16,8 +16,11 @@ from analysis.report.summary import judged_run, summary_lines
 from analysis.spec.own import own_variant
 from ebbtide.errors import UsageError
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.verdict import JudgedBy, Verdict
-from ebbtide.releases.builds import RecordedBuild
+from ebbtide.record.manifest import NodeRelease
+from ebbtide.record.verdict import JudgedBy, RulesOfRelease, Verdict
+from ebbtide.releases.builds import RecordedBuild, name_of_build
+from ebbtide.releases.known_jars import known_digests
+from ebbtide.releases.known_releases import KNOWN
 from harness.cli.main import main
 from harness.cli.rule_files import judged_with, judging_options
 
@@ -33,7 +36,7 @@ BUILD = RecordedBuild(version="4.5.0-SNAPSHOT", commit="77a89fcf8d7fa018", diges
             "elr-43",
             "4.3.1",
             False,
-            "elr-43, the rules of 4.3.1, which is the known release nearest to 4.3.1@0123abcd",
+            "elr-43; 4.3.1@0123abcd is taken for 4.3.1, the nearest release that Ebbtide knows",
         ),
         (
             "4.5.0-SNAPSHOT@0123abcd",
@@ -43,7 +46,13 @@ BUILD = RecordedBuild(version="4.5.0-SNAPSHOT", commit="77a89fcf8d7fa018", diges
             "elr-43; 4.5.0-SNAPSHOT@0123abcd is newer than every release that Ebbtide knows",
         ),
         ("5.0.0", "elr-43", "4.4.0", False, "elr-43; 5.0.0 is newer than every release that Ebbtide knows"),
-        ("4.0.7", "elr-40", "4.0.2", False, "elr-40, the rules of 4.0.2, which is the known release nearest to 4.0.7"),
+        (
+            "4.0.7",
+            "elr-40",
+            "4.0.2",
+            False,
+            "elr-40; 4.0.7 is taken for 4.0.2, the nearest release that Ebbtide knows",
+        ),
         ("3.9.3@0123abcd", "strict-min-isr-39", "3.9.2", False, None),
     ],
 )
@@ -53,6 +62,17 @@ def test_the_nearest_known_release_gives_the_rules(
     rules = judged_by(kafka)
     assert rules == JudgedBy(variant=variant, nearest=nearest, known=known)
     assert words is None or rules.in_words(kafka) == words
+
+
+@pytest.mark.parametrize("version", [one.version for one in KNOWN])
+def test_a_build_of_exactly_the_jars_of_a_release_is_that_release(version: str) -> None:
+    jars = known_digests()[f"kafka-{version}"]
+    rules = judged_by(name := name_of_build(version, jars))
+    assert rules is not None
+    assert rules.known
+    assert rules.in_words(name) == ""
+    other = judged_by(name_of_build(version, {**jars, f"kafka_2.13-{version}.jar": "ab" * 32}))
+    assert other == msgspec.structs.replace(rules, known=False), "one other jar is another Kafka"
 
 
 def test_what_is_no_release_has_no_rules() -> None:
@@ -104,6 +124,39 @@ def test_the_verdict_the_table_and_the_page_say_it(tmp_path: Path) -> None:
     assert msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict).protocol == verdict.protocol
     said = "elr-43; " + BUILD.name + " is newer than every release that Ebbtide knows"
     assert dict(summary_lines(judged_run(Record.at(RecordFolder(story.record)), verdict)))["judged by"] == said
+
+
+def _upgraded(story: Story, first: str, then: str) -> Story:
+    starts = (NodeRelease(kafka=first, started_ns=1), NodeRelease(kafka=then, started_ns=2))
+    story.manifest = msgspec.structs.replace(story.manifest, kafka=first, releases={"1": starts})
+    return story
+
+
+def test_an_upgrade_is_judged_by_the_rules_of_each_release_and_says_so(tmp_path: Path) -> None:
+    story = _upgraded(healthy_story(tmp_path, NO_LOSS), "3.9.1", "4.5.0")
+    verdict = story.judge()
+    assert isinstance(verdict.protocol, JudgedBy)
+    assert (verdict.protocol.variant, verdict.protocol.nearest) == ("strict-min-isr-39", "3.9.1")
+    assert verdict.protocol.releases == [
+        RulesOfRelease(kafka="3.9.1", variant="strict-min-isr-39", nearest="3.9.1", known=True),
+        RulesOfRelease(kafka="4.5.0", variant="elr-43", nearest="4.4.0", known=False),
+    ]
+    said = (
+        "each node by the rules of its release: 3.9.1 by strict-min-isr-39, 4.5.0 by elr-43; "
+        "4.5.0 is newer than every release that Ebbtide knows"
+    )
+    record = Record.at(RecordFolder(story.record))
+    assert dict(summary_lines(judged_run(record, verdict)))["judged by"] == said
+    rules = record.protocol.software
+    assert [rules.release_of(1, at_ns) for at_ns in (1, 2)] == ["3.9.1", "4.5.0"], "the judge does what it says"
+
+
+def test_a_named_variant_judges_both_releases_of_an_upgrade() -> None:
+    with judged_with((), "strict-min-isr-39"):
+        rules = judged_by("3.9.1", ("3.9.1", "4.3.1"))
+        assert rules is not None
+        said = "3.9.1 would be judged by strict-min-isr-39, 4.3.1 would be judged by elr-43"
+        assert rules.in_words("3.9.1") == f"strict-min-isr-39, as --variant says; {said}"
 
 
 def test_a_release_that_ebbtide_knows_needs_no_line(tmp_path: Path) -> None:

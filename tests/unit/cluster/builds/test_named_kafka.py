@@ -17,7 +17,7 @@ from cluster.jars import maven
 from cluster.jars.releases import add_log_binding, cached_releases, ensure, jars_of
 from cluster.runtime import java_programs
 from cluster.runtime.tool_command import ToolCommand
-from ebbtide.errors import HarnessError, UsageError
+from ebbtide.errors import HarnessError, Problems, UsageError
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 from ebbtide.releases.builds import build_of, is_build, number_of
 from ebbtide.releases.feature_levels import levels_of
@@ -26,30 +26,9 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.safety import unknown_releases
 from ebbtide.scenario.write import brief_text_of, recorded_text_of
-from harness.cli.main import main
 from harness.cli.option_values import with_upgrade
 from harness.random.drawing import draw
-
-NEWEST = {
-    "metadata.version": 34,
-    "kraft.version": 1,
-    "eligible.leader.replicas.version": 1,
-    "group.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
-    "transaction.version": 2,
-}
-LEVELS = [f"{name} {7 if name == 'metadata.version' else 0} {level}" for name, level in NEWEST.items()]
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and classes that say their feature levels."""
-    monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(naming, "add_log_binding", lambda jars: make_jar(jars / "slf4j-simple-1.7.36.jar", {"a": "b"}))
-    monkeypatch.setattr(naming, "lines_of_program", lambda *_: LEVELS)
-    return tmp_path / "cache"
+from harness.replay.recorded_run import scenario_to_repeat
 
 
 def named(word: str) -> str:
@@ -279,38 +258,16 @@ def test_a_build_that_left_the_cache_is_named_again() -> None:
             use()
 
 
-def test_kafka_fetch_takes_a_build_and_kafka_list_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
-    make_build(Path("own"))
-    assert main(["kafka", "fetch", "./own"]) == 0
-    (shown,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Kafka "))
-    assert main(["kafka", "list"]) == 0
-    assert shown.split()[1].rstrip(":") in capsys.readouterr().out
-
-
 def test_known_releases_stay_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(naming, "locked_cache", lambda *_: pytest.fail("the cache was locked"))
     words = ",".join(one.version for one in KNOWN)
     assert named(words) == words
 
 
-def test_what_knows_releases_only_says_which_is_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    make_build(Path("own"))
-    assert main(["spec", "find", "--variant", "elr-43", "--out", "found.toml", "--kafka", "./own"]) == 4
-    said = capsys.readouterr().err
-    assert "a build cannot be named here" in said
-    assert "a release; the nearest is 4.4.0" in said
-
-
 def test_a_scenario_file_with_a_build_is_for_hosts_that_have_it() -> None:
     scenario = msgspec.structs.replace(catalogue.find("healthy"), kafka=("4.3.1", "4.3.1@0123abcd"))
     (warning,) = unknown_releases(scenario)
     assert "only hosts that have this build" in warning.what
-
-
-def test_an_image_and_jars_contradict_each_other(capsys: pytest.CaptureFixture[str]) -> None:
-    make_build(Path("own"))
-    assert main(["run", "healthy", "--kafka", "./own", "--image", "mine/kafka:dev"]) == 4
-    assert "an image holds a Kafka of its own" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -333,3 +290,23 @@ def test_an_upgrade_may_lead_to_a_build() -> None:
     moved, releases = with_upgrade(catalogue.find("healthy"), "4.3.1:./own")
     assert moved.cluster.formed_on == "4.3.1"
     assert releases == [named("own")]
+
+
+def test_a_record_of_a_build_may_have_levels_that_the_release_of_its_numbers_lacks(tmp_path: Path) -> None:
+    name = named(str(make_build(Path("own"), "4.4.0-SNAPSHOT")))
+    healthy = catalogue.find("healthy")
+    newest = msgspec.structs.replace(healthy.cluster, features={"metadata.version": 34})
+    path = tmp_path / "scenario.toml"
+    path.write_text(recorded_text_of(msgspec.structs.replace(healthy, kafka=(name,), cluster=newest)))
+    assert parse(path.read_text(), file="scenario.toml").kafka == ("4.4.0",), "whoever judges the record can read it"
+    assert scenario_to_repeat(path, name).cluster == newest
+    with pytest.raises(Problems, match="1 problem") as caught:
+        scenario_to_repeat(path, "4.4.0")
+    assert "Kafka 4.4.0 cannot be formatted with this level" in caught.value.render()
+
+
+def test_a_record_of_an_upgrade_to_a_build_of_the_same_numbers_can_be_read() -> None:
+    name = named(str(make_build(Path("own"), "4.3.1")))
+    moved, _ = with_upgrade(catalogue.find("healthy"), f"4.3.1:{name}")
+    recorded = recorded_text_of(msgspec.structs.replace(moved, kafka=(name,)))
+    assert parse(recorded, file="scenario.toml").cluster.formed_on == "4.3.1"
