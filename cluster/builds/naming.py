@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.builds.archive import unpack_jars
-from cluster.builds.contents import ALLOWED, Said, what_jars_say
+from cluster.builds.contents import ALLOWED, NEXT, Said, what_jars_say
 from cluster.jars.digests import sha256_of
 from cluster.jars.maven import ArtifactMissing
 from cluster.jars.releases import add_log_binding, copy_jars, keep, load_intact, locked_cache, new_folder
@@ -24,6 +24,8 @@ from ebbtide.shown_text import plural
 from ebbtide.untrusted.files import path_from
 
 _PROGRAM = Path(__file__).with_name("KafkaFeatures.java")
+_DISTRIBUTIONS = "core/build/distributions"
+"""Where `./gradlew releaseTarGz` writes its archive in a checkout of Kafka."""
 _FIRST_ASKED = 4
 """From this major release on, the classes say the feature levels. Before, those of the known releases count."""
 _FROM_MAVEN = re.compile(rf"({VERSION.pattern})(?:@([a-z][a-z0-9+.-]*://.+))?")
@@ -49,14 +51,16 @@ def _named(word: str, note: Callable[[str], None]) -> str:
     if not names_jars(kafka):
         return word
     maven = _FROM_MAVEN.fullmatch(kafka)
+    # No shell has replaced a ~ after a comma.
+    path = path_from(os.path.expanduser(kafka))
     with locked_cache(kafka), new_folder() as new:
         jars = new / "jars"
         if maven is not None:
             _copy_from_maven(maven[1], maven[4], jars)
         else:
             jars.mkdir(parents=True)
-            _copy_from_path(path_from(kafka), jars)
-        said = what_jars_say(sorted(jars.iterdir()), kafka)
+            _copy_from_path(path, jars)
+        said = what_jars_say(sorted(jars.iterdir()), kafka, _built_archive(path) or NEXT)
         parse_version(f"{said.version}@{'0' * 8}")
         add_log_binding(jars)
         name = name_of_build(said.version, {jar.name: sha256_of(jar) for jar in jars.iterdir()})
@@ -98,6 +102,13 @@ def _copy_from_path(path: Path, jars: Path) -> None:
     else:
         what = "Kafka's jars cannot be in such a file" if path.exists() else "no such Kafka"
         raise UsageError(what, where="--kafka", got=str(path), allowed=f"a release such as 4.3.1, {ALLOWED}")
+
+
+def _built_archive(path: Path) -> str | None:
+    """Return the option for the newest archive in a checkout of Kafka that has the folder; None if there is none."""
+    folders = [path, *(one / _DISTRIBUTIONS for one in (path, *path.absolute().parents) if (one / "gradlew").is_file())]
+    found = [one for folder in folders for one in folder.glob("kafka_*.tgz") if "-site-docs" not in one.name]
+    return f"--kafka {max(found, key=os.path.getmtime)}" if found else None
 
 
 def _facts(said: Said, jars: Path) -> KafkaBuild:

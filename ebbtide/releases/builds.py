@@ -66,7 +66,7 @@ def names_jars(word: str) -> bool:
         return True
     if version := VERSION.fullmatch(word):
         return version[2] is not None
-    return not is_build(word) and not re.fullmatch(r"[0-9.]*", word) and os.path.exists(word)
+    return not is_build(word) and not re.fullmatch(r"[0-9]+(\.[0-9]+)*", word) and os.path.exists(word)
 
 
 def path_hint(word: str) -> str | None:

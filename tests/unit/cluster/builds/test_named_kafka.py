@@ -149,6 +149,12 @@ def _other_file() -> str:
     return "got:     kafka-raft-4.4.0.jar: 4.4.0; 2 other jars: 4.5.0-SNAPSHOT"
 
 
+def _two_versions() -> str:
+    make_build(Path("own"))
+    make_jar(Path("own/slf4j-api-2.0.16.jar"), {"org/slf4j/Logger.class": "newer"})
+    return "got:     slf4j-api-1.7.36.jar and slf4j-api-2.0.16.jar"
+
+
 def _half_a_jar() -> str:
     jar = make_build(Path("own")) / "kafka-raft-4.5.0-SNAPSHOT.jar"
     jar.write_bytes(jar.read_bytes()[:60])
@@ -161,7 +167,7 @@ def _too_old() -> str:
 
 
 @pytest.mark.parametrize(
-    "make", [_no_broker, _empty, _no_class, _silent, _other_release, _other_file, _half_a_jar, _too_old]
+    "make", [_no_broker, _empty, _no_class, _silent, _other_release, _other_file, _two_versions, _half_a_jar, _too_old]
 )
 def test_jars_that_are_not_those_of_one_kafka_are_one_clear_error(make: Callable[[], str]) -> None:
     expected = make()
@@ -169,6 +175,41 @@ def test_jars_that_are_not_those_of_one_kafka_are_one_clear_error(make: Callable
     assert expected in text
     assert len(text.splitlines()) <= 5
     assert cached_releases() == []
+
+
+def test_two_projects_may_call_their_jars_alike() -> None:
+    make_jar(make_build(Path("own")) / "metrics-core-2.2.0.jar", {"com/yammer/Meter.class": "m"})
+    make_jar(Path("own/metrics-core-4.1.12.1.jar"), {"io/dropwizard/Meter.class": "m", "module-info.class": "i"})
+    assert named("./own").startswith("4.5.0-SNAPSHOT@")
+
+
+@pytest.mark.parametrize("word", [".", "core/build/libs", "core/build/distributions"])
+def test_a_folder_of_a_checkout_is_one_clear_error_that_names_the_archive_in_it(
+    word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = tmp_path / "checkout"
+    jars = make_build(checkout / "core/build/libs")
+    archive = checkout / "core/build/distributions" / "kafka_2.13-4.5.0-SNAPSHOT.tgz"
+    archive.parent.mkdir()
+    make_archive(archive, jars)
+    make_archive(archive.with_name("kafka_2.13-4.5.0-SNAPSHOT-site-docs.tgz"), checkout / "core", "site-docs")
+    for jar in jars.glob("kafka-*.jar"):
+        jar.unlink()
+    make_jar(jars / "kafka_2.13-4.5.0-SNAPSHOT.jar", {BROKER: "b"})
+    monkeypatch.chdir(checkout)
+    (checkout / "gradlew").touch()
+    text = refused(word)
+    (option,) = (line for line in text.splitlines() if line.startswith("  next:    --kafka "))
+    assert len(text.splitlines()) <= 5
+    assert named(option.split()[2]).startswith("4.5.0-SNAPSHOT@")
+    archive.unlink()
+    assert "next:    ./gradlew releaseTarGz" in refused(word)
+
+
+def test_a_path_behind_a_comma_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    make_build(tmp_path / "own")
+    assert named("4.3.1,~/own") == f"4.3.1,{named('./own')}"
 
 
 def _packed(*members: tarfile.TarInfo) -> str:
