@@ -18,7 +18,7 @@ from analysis.report.picture.building import partitions_by_blame, picture_of
 from analysis.report.stories import LossStory, stories_of
 from analysis.sentences import words
 from analysis.sentences.elections import blames_of, elections_by_offset, transition
-from analysis.sentences.protocol import as_one_line, judged_by, outcome_basis, own_rules, protocol_of
+from analysis.sentences.protocol import as_one_line, outcome_basis, own_rules, protocol_of
 from analysis.sentences.steps import proof
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
 from ebbtide.record.outcomes import loss_sentences, outcome_word
@@ -152,7 +152,7 @@ def _figures(record: Record, verdict: Verdict) -> tuple[tuple[str, str], ...]:
         ("without ack, longest", outage_text(verdict, "no_ack")),
         ("took", words.duration(record.manifest.start_ns, record.manifest.end_ns)),
         ("protocol", as_one_line(protocol_of(record, verdict))),
-        ("judged by", judged_by(verdict, record.manifest) or "-"),
+        ("judged by", verdict.judged_by(record.manifest.kafka_name) or "-"),
         ("your rules", as_one_line(own_rules(verdict)) or "-"),
     )
     return tuple((name, value) for name, value in found if value != "-")

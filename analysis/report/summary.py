@@ -11,7 +11,7 @@ import msgspec
 from analysis.record.record import Record
 from analysis.sentences import words
 from analysis.sentences.elections import is_broken_promise
-from analysis.sentences.protocol import as_one_line, judged_by, own_rules, protocol_of
+from analysis.sentences.protocol import as_one_line, own_rules, protocol_of
 from ebbtide.folding import column_widths, fold_words
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
@@ -75,7 +75,7 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
         ("without leader", leaderless_text(verdict)),
         ("without ack", outage_text(verdict, "no_ack")),
         ("protocol", run.protocol),
-        ("judged by", judged_by(verdict, run.manifest)),
+        ("judged by", verdict.judged_by(run.manifest.kafka_name)),
         ("your rules", own_rules(verdict)),
         ("took", words.duration(run.manifest.start_ns, run.manifest.end_ns)),
         ("longest phases", words.longest_phases(run.manifest)),

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from analysis.judge.outcome.prediction import known_bug_of
 from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
-from ebbtide.record.manifest import Manifest
 from ebbtide.record.outcomes import PROTOCOL_SAYS, allows_everything, count_lost_without_cause
 from ebbtide.record.properties import needed_unknown_clauses
 from ebbtide.record.verdict import Verdict
@@ -56,12 +53,6 @@ def own_rules(verdict: Verdict) -> str:
     """Return what rules of the user found, a line a rule; empty where the record was judged without one."""
     found = {one.name: one.status for one in verdict.properties}
     return "\n".join(f"{one.name}: {found[one.name]}" for one in verdict.own_rules if one.name in found)
-
-
-def judged_by(verdict: Verdict, manifest: Manifest) -> str:
-    """Return by which rules a run was judged, where these are not those of the release that ran; else nothing."""
-    rules = verdict.protocol
-    return "" if isinstance(rules, msgspec.UnsetType) else rules.in_words(manifest.kafka_name)
 
 
 def outcome_basis(verdict: Verdict, prediction: Prediction | None) -> str:

@@ -29,7 +29,7 @@ from ebbtide.locks import await_lock
 from ebbtide.places import cache_dir, check_own
 from ebbtide.releases.builds import is_build, not_cached_error, path_hint
 from ebbtide.releases.known_jars import known_digests
-from ebbtide.releases.known_releases import nearest_release, parse_version, published_releases, version_of
+from ebbtide.releases.known_releases import age_of, nearest_release, parse_version, published_releases
 
 LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.logFile=System.out",
@@ -150,7 +150,7 @@ def cached_releases() -> list[CachedRelease]:
     root = releases_dir()
     names = [path.name for path in root.iterdir() if not path.name.startswith(".")] if root.is_dir() else []
     releases = (name for name in names if is_build(name) or re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", name))
-    versions = sorted(releases, key=version_of)
+    versions = sorted(releases, key=age_of)
     return [release for version in versions if (release := _load(version)) is not None]
 
 

@@ -85,7 +85,8 @@ def lost_text(run: RunRecord) -> str:
 
 
 def where_to_look(run: RunRecord) -> list[str]:
-    """Return the record, its report, what to type next, and the command that repeats the run."""
+    """Return the rules if they are not the release's own, the record, its report, and the commands that go on."""
+    rules = run.verdict.judged_by(run.kafka)
     replayed = [] if run.fidelity is None else [f"  replay: fidelity {run.fidelity:.2f} to the recorded run"]
     if run.ignored_properties:
         replayed.append(
@@ -94,6 +95,7 @@ def where_to_look(run: RunRecord) -> list[str]:
     # Nobody recorded how to break a cluster that was only watched.
     again = [] if run.watched else [f"  again:  ebbtide replay {shlex.quote(str(run.path))}"]
     return [
+        *([f"  judged: by {rules}"] if rules else []),
         *replayed,
         f"  record: {run.path}",
         f"  report: {run.path / 'report.html'}",

@@ -329,6 +329,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     rule_files: list[RuleFile] | msgspec.UnsetType = msgspec.UNSET
     protocol: JudgedBy | msgspec.UnsetType = msgspec.UNSET
 
+    def judged_by(self, kafka: str) -> str:
+        """Return by which rules the run on `kafka` was judged, if these are not its own; else nothing."""
+        return "" if self.protocol is msgspec.UNSET else self.protocol.in_words(kafka)
+
     @property
     def own_rules(self) -> list[RuleFile]:
         """The rules of the user that the record was judged with."""

@@ -110,6 +110,11 @@ def version_of(kafka: str) -> Version:
     return Version(number_of(kafka))
 
 
+def age_of(kafka: str) -> tuple[Version, str]:
+    """Return what sorts releases and builds: the oldest first, and a release before builds of its numbers."""
+    return version_of(kafka), kafka
+
+
 def minor_number_of(kafka: str) -> tuple[int, int]:
     """Return the minor release of a release: (4, 3) of 4.3.1 and of 4.3."""
     major, minor = version_of(kafka).release[:2]

@@ -70,10 +70,10 @@ def complete_scenarios(incomplete: str) -> list[CompletionItem[str]]:
 def complete_release(incomplete: str) -> list[CompletionItem[str]]:
     """Return the Kafka releases and builds, fetched or known, that match; the newest first."""
     from cluster.jars.releases import cached_releases
-    from ebbtide.releases.known_releases import KNOWN, version_of
+    from ebbtide.releases.known_releases import KNOWN, age_of
 
     fetched = {one.version for one in cached_releases()}
-    versions = sorted(fetched | {one.version for one in KNOWN}, key=version_of, reverse=True)
+    versions = sorted(fetched | {one.version for one in KNOWN}, key=age_of, reverse=True)
     fitting = [version for version in versions if version.startswith(incomplete)]
     return [CompletionItem(version, help="fetched" if version in fetched else "known") for version in fitting]
 

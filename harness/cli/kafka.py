@@ -10,7 +10,7 @@ import msgspec
 
 from cluster.jars.releases import CachedRelease, FetchEvent, cached_releases, fetch
 from ebbtide.errors import ExitCode
-from ebbtide.releases.known_releases import KNOWN, OLDEST, KnownRelease, judged_as, version_of
+from ebbtide.releases.known_releases import KNOWN, OLDEST, KnownRelease, age_of, judged_as
 from ebbtide.shown_text import plural
 from harness.cli import completing
 from harness.cli.command import Args, Group
@@ -133,7 +133,7 @@ def _row(version: str, release: CachedRelease | None, known: KnownRelease | None
 def _list(json: bool) -> ExitCode:
     here = {release.version: release for release in cached_releases()}
     known = {release.version: release for release in KNOWN}
-    rows = [_row(v, here.get(v), known.get(v)) for v in sorted(here.keys() | known.keys(), key=version_of)]
+    rows = [_row(v, here.get(v), known.get(v)) for v in sorted(here.keys() | known.keys(), key=age_of)]
     if json:
         print_json(rows, pretty=True)
     else:

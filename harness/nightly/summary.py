@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
 
 import msgspec
 
+from analysis.record.protocol import judged_by
 from ebbtide.record.files import write_atomically
+from ebbtide.releases.known_releases import age_of
 from ebbtide.shown_text import plural
 from harness.nightly.job import Job, group_label
 from harness.nightly.store import FinishedJob, Followup, JobEnd, NightPlan, SkippedJob
@@ -151,6 +153,7 @@ def _lines(
             f"Time in runs {sum(done.took_s for done in finished) / 60:.1f} min; memory of the harness "
             f"{finished[0].harness_mib} MiB after the first run, {finished[-1].harness_mib} MiB after the last."
         )
+    yield from _rules_of({done.job.target.kafka for done in finished})
     for title, groups in (("New", changes.new), ("Gone", changes.gone), ("Flaky", changes.flaky)):
         if groups:
             yield f"\n**{title}**: " + "; ".join(map(group_label, groups))
@@ -170,6 +173,13 @@ def _lines(
         yield from (f"- {what} ({count} of these runs)" for what, count in sorted(known.items()))
     yield from _skipped_lines(plan)
     yield from _coverage(finished)
+
+
+def _rules_of(releases: Iterable[str]) -> Iterator[str]:
+    """Say by which rules runs were judged, where these are not the release's own."""
+    for rules, kafka in ((judged_by(kafka), kafka) for kafka in sorted(releases, key=age_of)):
+        if rules is not None and (words := rules.in_words(kafka)):
+            yield f"\n{kafka} is judged by {words}."
 
 
 def _skipped_lines(plan: NightPlan) -> Iterator[str]:

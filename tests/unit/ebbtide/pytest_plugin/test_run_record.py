@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from checkout import DATA
 
 from ebbtide.pytest_plugin.judgement import where_to_look
 from ebbtide.pytest_plugin.run_record import read_record
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.verdict import JudgedBy
 from harness.cli.verdict_output import VerdictOutput
 
 LOST = DATA / "runs" / "last-replica-standing-3.9.1"
@@ -33,6 +36,15 @@ def test_pytest_and_the_command_say_the_same_line_to_type_next(
     (said,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  next: "))
     assert said in where_to_look(run)
     assert said.startswith(f"  next:   ebbtide explain {LOST} ")
+
+
+def test_a_build_says_by_which_rules_it_is_judged() -> None:
+    run = read_record(LOST)
+    assert not any("judged" in line for line in where_to_look(run))
+    protocol = JudgedBy(variant="elr-43", nearest="4.4.0", known=False)
+    build = replace(run, kafka="4.5.0@0123abcd", verdict=msgspec.structs.replace(run.verdict, protocol=protocol))
+    said = "  judged: by elr-43; 4.5.0@0123abcd is newer than every release that Ebbtide knows"
+    assert where_to_look(build)[0] == said
 
 
 def test_a_run_can_be_replayed_unless_its_cluster_was_only_watched(tmp_path: Path) -> None:

@@ -273,6 +273,16 @@ def test_the_summary_has_the_table_and_each_reason(world: World) -> None:
     assert "auto" not in page
 
 
+def test_the_page_of_a_night_says_by_which_rules_a_build_is_judged(world: World) -> None:
+    one = finished_job(NIGHT, "as-predicted")
+    of_build = msgspec.structs.replace(one.job, target=ReleaseTarget(kafka="4.5.0-SNAPSHOT@0123abcd"))
+    finished = [one, msgspec.structs.replace(one, job=of_build)]
+    page = summary_page(world.plan, finished, trend(finished, NIGHT), "store/runs")
+    said = [line for line in page.splitlines() if "judged by" in line]
+    name = of_build.target.kafka
+    assert said == [f"{name} is judged by elr-43; {name} is newer than every release that Ebbtide knows."]
+
+
 def test_junit_counts_contradictions_as_failures_and_what_proved_nothing_as_errors(tmp_path: Path) -> None:
     outcomes: tuple[JobEnd, ...] = ("as-predicted", "contradicted", "inconclusive", "failed")
     write_junit(tmp_path / "junit.xml", NIGHT, [finished_job(NIGHT, one, number=at) for at, one in enumerate(outcomes)])
