@@ -18,10 +18,10 @@ from analysis.spec.own import own_variant_file
 from analysis.spec.partition import NO_EPOCH, NOBODY, Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import VARIANTS, protocol_for
+from ebbtide.record.judged_by import JudgedBy, RulesOfRelease
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.rows import PartitionState, Row
 from ebbtide.record.topic_lives import name_of
-from ebbtide.record.verdict import JudgedBy, RulesOfRelease
 from ebbtide.releases.known_jars import has_jars_of_release
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION, is_known, judged_as, version_of
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ebbtide.record.verdict import JudgedBy, Needed, PropertyResult, Verdict
+from ebbtide.record.judged_by import JudgedBy
+from ebbtide.record.verdict import Needed, PropertyResult, Verdict
 from ebbtide.rules.table import CLAUSES, HW_REGRESSION, NO_HW_REGRESSION
 from ebbtide.scenario.model import Prediction
 

@@ -51,7 +51,8 @@ def judging_options() -> list[str]:
 
 def note_missing_rules(records: Sequence[Path]) -> None:
     """Print a note for each record that was judged before with rules or a variant which are not given now."""
-    from ebbtide.record.verdict import JudgedBy, read_verdict
+    from ebbtide.record.judged_by import JudgedBy
+    from ebbtide.record.verdict import read_verdict
 
     given = {path.stem.replace("_", "-") for path in _paths}
     for record in records:

@@ -18,8 +18,9 @@ from cluster.builds.naming import named_kafka
 from cluster.jars.releases import ensure, jars_of
 from ebbtide.errors import HarnessError
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.judged_by import JudgedBy
 from ebbtide.record.manifest import Manifest, read_manifest
-from ebbtide.record.verdict import JudgedBy, Verdict, read_verdict
+from ebbtide.record.verdict import Verdict, read_verdict
 from ebbtide.releases.feature_levels import levels_of
 
 KAFKA = "4.3.1"

@@ -16,8 +16,9 @@ from analysis.report.summary import judged_run, summary_lines
 from analysis.spec.own import own_variant
 from ebbtide.errors import UsageError
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.judged_by import JudgedBy, RulesOfRelease
 from ebbtide.record.manifest import NodeRelease
-from ebbtide.record.verdict import JudgedBy, RulesOfRelease, Verdict
+from ebbtide.record.verdict import Verdict
 from ebbtide.releases.builds import RecordedBuild, name_of_build
 from ebbtide.releases.known_jars import known_digests
 from ebbtide.releases.known_releases import KNOWN

@@ -14,7 +14,7 @@ from checkout import DATA
 from ebbtide.pytest_plugin.judgement import where_to_look
 from ebbtide.pytest_plugin.run_record import read_record
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.verdict import JudgedBy
+from ebbtide.record.judged_by import JudgedBy
 from harness.cli.verdict_output import VerdictOutput
 
 LOST = DATA / "runs" / "last-replica-standing-3.9.1"

@@ -6,6 +6,7 @@ No input ends in an internal error, takes longer than ten seconds, or writes out
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import random
 import shutil
@@ -296,8 +297,10 @@ def options_of(verb: str) -> dict[str, bool]:
 
 @pytest.mark.parametrize("part", quick_first(range(SLICES)))
 def test_no_command_line_ends_in_an_internal_error(
-    tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str], record: Path
+    part: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, record: Path
 ) -> None:
+    # `analyze -` reads it.
+    monkeypatch.setattr("sys.stdin", io.StringIO())
     wrong = []
     for seed in numbers(COMMAND_LINES, part):
         verb = _VERBS[seed // SLICES % len(_VERBS)]
