@@ -30,18 +30,6 @@ def test_the_index_and_the_pages_are_those_of_the_files() -> None:
     assert written == {one.name: page(one, read_stored()) for one in scenarios()}, "python -m tools.pages.catalogue"
 
 
-@pytest.mark.parametrize(
-    ("scenario", "releases"),
-    [
-        ("last-replica-standing", " | 3.9.1 | - | 4.3.1, 4.4.0 |"),
-        ("rolling-restart", " | - | 3.4.1, 3.9.1, 4.3.1 | 4.4.0 |"),
-    ],
-)
-def test_the_index_says_on_which_releases_runs_lost_committed_and_other_records(scenario: str, releases: str) -> None:
-    [row] = [line for line in INDEX.read_text().splitlines() if line.startswith(f"| [{scenario}]")]
-    assert row.endswith(releases)
-
-
 def test_repetitions_are_one_row_and_failures_of_the_host_are_none() -> None:
     [row] = measurements_of(
         [finished_job("as-predicted", 1), finished_job("contradicted", 2, unexplained=1_000), finished_job("failed", 9)]

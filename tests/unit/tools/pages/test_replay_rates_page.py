@@ -12,7 +12,6 @@ from ebbtide.errors import HarnessError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.verdict import Outcome, write_verdict
-from ebbtide.scenario.catalogue import names
 from harness.replay.compare import Departure, Repetition
 from harness.replay.recorded_run import load_run
 from harness.replay.replaying import JudgeAll, Replay
@@ -129,9 +128,6 @@ def test_replays_with_another_finding_are_listed_with_where_they_departed_and_fa
     )
     assert (found.times, found.same, found.fidelity) == (2, 1, 0.75)
     text = section_of([found])
-    assert "| last-replica-standing | 3.9.1 |" in text
-    assert f"- Scenarios: 1 of {len(names())}\n- Replayed 20 times or more: 0; 95 % or more the same: 0\n" in text
-    assert "- Replayed 2 times, too few for that rate: 1; the same every time: 0\n" in text
     assert "- Replays: 2; the same: 1\n" in text
     assert "; after step 2, states of t-0: recorded leader 1; replayed leader 2\n" in text
 
@@ -143,8 +139,6 @@ def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not(caps
     )
     both = merge_results(first, then)
     assert (both.times, both.same, both.fidelity, both.runs) == (25, 23, 0.9, ("r", "s"))
-    assert "- a: of 2 recorded runs" in section_of([both])
-    assert "| 23 of 25 | 0.90 | d to e |" in section_of([both])
     assert merge_results(first, msgspec.structs.replace(then, recorded="another loss")).times == 5
     assert "the 20 before are dropped" in capsys.readouterr().err
 

@@ -13,10 +13,10 @@ import pytest
 from judge_records import ELR_ON, TRANSITIONS, Story, ns, whole_log
 
 from ebbtide.record.manifest import FinalOffsets, ProducerSetup
+from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Prediction
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
-from tools.pages.catalogue import scenarios
 
 SEND = {"topic": "t", "partition": 0, "producer": 1, "sequence": 1, "acks": 0, "status": "acked"}
 POLL = {"topic": "t", "partition": 0, "consumer": 999, "session": 1, "isolation": "read_uncommitted"}
@@ -25,7 +25,7 @@ NO_LOSS = 'loss = { committed = "none" }'
 
 def predictions(name: str) -> tuple[Prediction, ...]:
     """The predictions of a scenario of the catalogue."""
-    return next(one for one in scenarios() if one.name == name).predictions
+    return catalogue.find(name).predictions
 
 
 def outcome(story: Story, prediction: str) -> tuple[str, str]:
