@@ -13,19 +13,19 @@ class Fates:
     def __init__(self, equivalent: Mapping[str, str]) -> None:
         self._equivalent = equivalent
         self._began = perf_counter()
-        self.noticed: dict[str, str] = {}
-        """What noticed each killed mutant."""
+        self.known: list[tuple[str, str | None]] = []
+        """Each mutant, and what noticed it; several may have one name."""
         self._counts = Counter({"killed": 0, "equivalent": 0, "SURVIVED": 0})
 
     def add(self, mutant: str, noticed: str | None, unnoticed: str = "") -> None:
         """Print the fate of a mutant: what noticed it, or that it survived and, if known, why (`unnoticed`)."""
         if noticed is not None:
             fate, reason = "killed", noticed
-            self.noticed[mutant] = noticed
         elif mutant in self._equivalent:
             fate, reason = "equivalent", self._equivalent[mutant]
         else:
             fate, reason = "SURVIVED", unnoticed
+        self.known.append((mutant, noticed))
         self._counts[fate] += 1
         print(f"{fate:<10} {reason:<50} {mutant}", flush=True)
 

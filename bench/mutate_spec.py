@@ -18,7 +18,7 @@ import ast
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
@@ -27,7 +27,6 @@ from types import FunctionType, ModuleType
 
 from analysis.spec.vector_file import Vector, load
 from analysis.spec.vectors import compare, releases_of
-from bench.cause_mutants import CauseMutant
 from bench.equivalent_rules import EQUIVALENT
 from bench.fates import Fates
 from bench.forked_tests import failing_test
@@ -125,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.path[:0] = [str(_SPEC), str(_SPEC.parent / "support")]
     if args.write and (args.modules or args.only or args.vectors_alone):
         parser.error("--write is for a run of all mutants")
-    vectors, fates, mutants = Vectors(), Fates(EQUIVALENT), list[CauseMutant]()
+    vectors, fates = Vectors(), Fates(EQUIVALENT)
     if vectors.notices():
         sys.exit("a vector differs without any mutant")
     for name in args.modules or MODULES:
@@ -137,26 +136,26 @@ def main(argv: Sequence[str] | None = None) -> int:
                 why = vectors.notices()
                 if why is None and mutant.name not in EQUIVALENT and not args.vectors_alone:
                     why = failing_test(TESTS, ends_s=_TESTS_END_S)
-            mutants.append(mutant)
             fates.add(mutant.name, why)
     if args.write:
-        write_measured(RESULTS / "spec-mutants.json", _figures(mutants, fates.noticed))
+        write_measured(RESULTS / "spec-mutants.json", _figures(fates.known))
     return fates.end()
 
 
-def _figures(mutants: Sequence[CauseMutant], noticed: Mapping[str, str]) -> Measured:
-    """Return how many mutants of each module there are, and how many of them each file of tests noticed."""
+def _figures(known: Sequence[tuple[str, str | None]]) -> Measured:
+    """Return how many mutants of each module there are, and how many of them each file of tests noticed.
+
+    `known` has the name of each mutant, and what noticed it.
+    """
     killers = ("vectors", *(path.stem for path in TESTS))
     columns = ("rules of", "mutants", *killers, "equivalent", "survived")
     sums: dict[str, Counter[str]] = {}
-    for mutant in mutants:
-        why = noticed.get(mutant.name)
+    for name, why in known:
         if why is None:
-            fate = "equivalent" if mutant.name in EQUIVALENT else "survived"
+            fate = "equivalent" if name in EQUIVALENT else "survived"
         else:
             fate = "vectors" if why.startswith("vector ") else why.partition(".py")[0]
-        module = mutant.name.partition(".")[0]
-        for row in (module, "all modules"):
+        for row in (name.partition(".")[0], "all modules"):
             sums.setdefault(row, Counter()).update(["mutants", fate])
     total = sums.pop("all modules")
     return Measured(
@@ -170,8 +169,8 @@ def _figures(mutants: Sequence[CauseMutant], noticed: Mapping[str, str]) -> Meas
         host=f"{len(os.sched_getaffinity(0))} cores",
         columns=columns,
         rows=tuple(
-            (name, *(str(count[column]) for column in columns[1:]))
-            for name, count in (*sums.items(), ("all modules", total))
+            (row, *(str(count[column]) for column in columns[1:]))
+            for row, count in (*sums.items(), ("all modules", total))
         ),
     )
 

@@ -13,6 +13,8 @@ from bench.equivalent_rules import EQUIVALENT
 from bench.mutate_spec import MODULES, Vectors, in_place, main
 from bench.spec_mutants import spec_mutants_of
 
+_UNNOTICED = ("equivalent", "survived")
+
 
 def test_each_module_has_mutants_and_each_equivalent_mutant_still_exists() -> None:
     names = {module: {mutant.name for mutant in spec_mutants_of(module)} for module in MODULES}
@@ -47,13 +49,18 @@ def test_what_a_test_notices_is_killed_and_what_none_notices_survives(
     assert capsys.readouterr().out.startswith("SURVIVED")
 
 
-def test_the_figures_count_the_mutants_of_each_module_by_what_noticed_them() -> None:
-    first, second, third = [*spec_mutants_of("kip903"), *spec_mutants_of("kraft")][:3]
-    noticed = {first.name: "vector one of 3.9.1", third.name: "test_rules.py::test_one"}
-    figures = mutate_spec._figures([first, second, third], noticed)
-    assert figures.columns[:4] == ("rules of", "mutants", "vectors", "test_rules")
-    assert [(*row[:4], row[-1]) for row in figures.rows] == [
-        ("kip903", "2", "1", "0", "1"),
-        ("kraft", "1", "0", "1", "0"),
-        ("all modules", "3", "1", "1", "1"),
+def test_the_figures_count_each_mutant_by_what_noticed_it_also_where_two_have_one_name() -> None:
+    twice = next(name for name in EQUIVALENT if name.startswith("builder."))
+    known = [
+        (twice, "vector one of 3.9.1"),
+        (twice, None),
+        ("kraft.Kraft: one", "test_rules.py::test_one"),
+        ("kraft.Kraft: two", None),
+    ]
+    figures = mutate_spec._figures(known)
+    assert figures.columns == ("rules of", "mutants", "vectors", *(one.stem for one in mutate_spec.TESTS), *_UNNOTICED)
+    assert [(*row[:4], *row[-2:]) for row in figures.rows] == [
+        ("builder", "2", "1", "0", "1", "0"),
+        ("kraft", "2", "0", "1", "0", "1"),
+        ("all modules", "4", "1", "1", "1", "1"),
     ]
