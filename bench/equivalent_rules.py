@@ -16,7 +16,7 @@ EQUIVALENT: Mapping[str, str] = {
     "builder.Builder.build: target.recovering is not None and target.recovering != partition.recovering -> without 2": (
         _SAME_VALUE
     ),
-    "builder.Builder.elect_leader: False -> True": "one of these elections is of the leader that there is",
+    "builder.Builder.elect_leader: False -> True (2)": "this election is of the leader that there is",
     "builder.Builder.completed_reassignment: removing and (not (left and kept)) -> without 1": (
         "without an ISR, no added replica is in it"
     ),

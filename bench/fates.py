@@ -14,7 +14,7 @@ class Fates:
         self._equivalent = equivalent
         self._began = perf_counter()
         self.known: list[tuple[str, str | None]] = []
-        """Each mutant, and what noticed it; several may have one name."""
+        """Each mutant, and what noticed it."""
         self._counts = Counter({"killed": 0, "equivalent": 0, "SURVIVED": 0})
 
     def add(self, mutant: str, noticed: str | None, unnoticed: str = "") -> None:

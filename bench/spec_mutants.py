@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import Enum
 from importlib import import_module
 
@@ -79,14 +81,21 @@ class SpecChange(Change):
 
 
 def spec_mutants_of(module: str) -> Iterator[CauseMutant]:
-    """Yield the mutants of a module of `analysis.spec`; the defaults of its records are no rules."""
+    """Yield the mutants of a module of `analysis.spec`, each with a name of its own.
+
+    The defaults of its records are no rules.
+    """
     found = import_module(f"{PACKAGE}.{module}")
     records = {name for name, one in vars(found).items() if isinstance(one, type) and issubclass(one, (tuple, Enum))}
     classes = {name for name, one in vars(found).items() if isinstance(one, type)}
+    named = Counter[str]()
     for one in mutants_of(module, PACKAGE, _changes):
         is_setting = one.place in classes and one.was in ("True", "False")  # named by its assignment
-        if one.place not in records and not is_setting:
-            yield one
+        if one.place in records or is_setting:
+            continue
+        named[one.name] += 1
+        count = named[one.name]
+        yield one if count == 1 else replace(one, became=f"{one.became} ({count})")
 
 
 def _changes(node: ast.AST, module: str) -> Iterator[tuple[str, Change]]:
