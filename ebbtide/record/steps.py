@@ -57,6 +57,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     api: str | None = None
     topic: str | None = None
     partition: str | None = None
+    before: int | None = None
     type: str | None = None
     strategy: str | None = None
     expect_error: str | None = None

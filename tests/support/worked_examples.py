@@ -38,7 +38,7 @@ from ebbtide.record.tables import TABLES, WITNESS_SCHEMA
 
 Row = dict[str, Any]
 ELR_ON = {"metadata.version": 27, "eligible.leader.replicas.version": 1}
-COPIERS = """
+SENDER = """
 name = "example"
 title = "t"
 description = "d"
@@ -47,6 +47,12 @@ kafka = ["4.1.0"]
 partitions = 1
 replication_factor = 3
 min_isr = 2
+[[producers]]
+id = 2
+topic = "t"
+count = 10
+"""
+COPIERS = f"""{SENDER}
 [topics.copies]
 partitions = 1
 replication_factor = 3
@@ -62,10 +68,6 @@ copies = "t"
 transactional = true
 txn_records = 1
 client = "java"
-[[producers]]
-id = 2
-topic = "t"
-count = 10
 """
 
 
@@ -164,6 +166,8 @@ def record_of(example: Example, folder: Path) -> Record:
     write_steps(at, [_step(number, dict(_words(line))) for number, line in enumerate(texts.get("steps", ()))])
     if "copiers" in setting:
         (folder / "scenario.toml").write_text(COPIERS)
+    elif "sends" in setting:
+        (folder / "scenario.toml").write_text(SENDER)
     elif members := setting.get("group"):
         (folder / "scenario.toml").write_text(f'[[consumers]]\nid = {members}\ngroup = "g"\n')
         event = ClientEvent(event="assigned", at_ns=ns(1), partitions=("t-0",))
@@ -278,19 +282,28 @@ def _end(tables: Mapping[str, list[Row]], place: tuple[str, int]) -> int:
 
 
 def _step(number: int, words: dict[str, str]) -> StepEntry:
-    nodes, at_s = tuple(int(node) for node in words["nodes"].split(",")), float(words["at"])
+    nodes, at_s = tuple(int(node) for node in words.pop("nodes").split(",")), float(words.pop("at"))
+    step, answer, moved = words.pop("step"), words.pop("answer", "NONE"), words.pop("log_start", None)
     when = Span(first_ns=ns(at_s), last_ns=ns(at_s + 0.1))
     return StepEntry(
         index=number,
-        step=words["step"],
+        step=step,
         nodes=nodes,
         fired_ns=ns(at_s),
         effect_ns=ns(at_s + 0.1),
-        proof={"probe": "ok"},
-        of_node={
-            node: NodeTimes(ended=when, log_gone=when if words["step"] == "wipe-disk" else None) for node in nodes
-        },
+        parameters={key: int(value) if value.isdigit() else value for key, value in words.items()},
+        proof={"probe": "ok", **_log_start(moved, answer, at_s)},
+        of_node={node: NodeTimes(ended=when, log_gone=when if step == "wipe-disk" else None) for node in nodes},
     )
+
+
+def _log_start(moved: str | None, answer: str, at_s: float) -> Row:
+    """The figures of a request to delete records; `0,500`: the log start before and after."""
+    if moved is None:
+        return {}
+    old, new = moved.split(",")
+    times = {"asked_ns": ns(at_s), "answered_ns": ns(at_s + 0.1)}
+    return {"answer": answer, "log_start": {"old": int(old), "new": int(new), "leader_epoch": 0, **times}}
 
 
 def _write_quorum(folder: Path, words: Mapping[str, str]) -> None:

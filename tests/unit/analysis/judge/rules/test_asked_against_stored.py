@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
 import pytest
 from clause_cases import checked, judged
 from worked_examples import example_of, record_of
 
 from analysis.judge.rules.groups import served_offset_is_the_one_committed as served_offset
+from analysis.judge.rules.losses import log_start_as_asked as log_start
 from analysis.judge.rules.rule import DeclaredRule
+from ebbtide.record.manifest import FinalOffsets
 
 
 def status(rule: ModuleType, folder: Path, rows: str) -> str:
@@ -44,3 +47,52 @@ def test_a_coordinator_serves_the_offset_that_its_commit_asked_for(tmp_path: Pat
 
 def test_a_record_without_commits_says_nothing_of_served_offsets(tmp_path: Path) -> None:
     assert status(served_offset, tmp_path, "sends: 0=1") == "not-exercised"
+
+
+ASKED = "setting: sends\nsends: 0=1\npolls: final 0=1\nsteps: step=delete-records nodes=1 at=30 partition=t-0"
+"""A step deletes records; the final log starts at 0, where its disk was lost or nothing was deleted."""
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (" before=500 log_start=0,500", "holds"),
+        (" before=500 log_start=0,1011", "violated"),
+        (" before=500 log_start=0,499", "violated"),
+        (" before=500 log_start=0,0 answer=OFFSET_OUT_OF_RANGE", "holds"),
+        (" before=500 log_start=0,0 answer=REQUEST_TIMED_OUT", "holds"),
+        (" before=500 log_start=0,1011 answer=REQUEST_TIMED_OUT", "violated"),
+        (" before=500 log_start=600,600", "holds"),  # somebody had asked for more, or retention deleted it before
+        (" log_start=0,900", "not-exercised"),  # the step asked for the HW
+        (" before=500 log_start=0,900; step=delete-records nodes=1 at=31 partition=t-0 log_start=900,900", "holds"),
+        (" before=500 log_start=0,900; step=delete-records nodes=1 at=31 partition=t-0 before=900", "holds"),
+        (" before=500 log_start=0,900; step=set-clock nodes=1 at=1", "unknown"),
+        (" before=500 log_start=0,900; step=set-config nodes=1 at=1 resource=topic:t config=retention.ms", "unknown"),
+        (" before=500 log_start=0,900\nconfigs: resource=topic:t name=cleanup.policy value=compact at=1", "unknown"),
+    ],
+)
+def test_a_log_start_moves_to_the_offset_that_a_step_asked_for(tmp_path: Path, step: str, expected: str) -> None:
+    assert status(log_start, tmp_path, ASKED + step) == expected
+
+
+def test_nobody_bounds_a_log_start_of_records_whose_age_is_not_known(tmp_path: Path) -> None:
+    rows = f"{ASKED} before=500 log_start=0,900".removeprefix("setting: sends\n")
+    assert status(log_start, tmp_path, rows) == "unknown"
+
+
+def test_a_record_without_such_a_step_says_nothing_of_log_starts(tmp_path: Path) -> None:
+    assert status(log_start, tmp_path, "sends: 0=1") == "not-exercised"
+
+
+FINAL = {500: "holds", 501: "violated"}
+
+
+@pytest.mark.parametrize("final", FINAL)
+def test_the_final_log_starts_where_a_step_asked_for_it_at_most(tmp_path: Path, final: int) -> None:
+    example = example_of(DeclaredRule(module="made", example=f"Rows.\n{ASKED} before=500 log_start=0,500\ngives:"))
+    manifest = record_of(example, tmp_path / "record").manifest
+    ends = {"t-0": FinalOffsets(log_start=final, high_watermark=900)}
+    found = checked(
+        log_start, judged(tmp_path / "record", manifest=msgspec.structs.replace(manifest, final_offsets=ends))
+    )
+    assert found.found.status == FINAL[final]
