@@ -10,6 +10,7 @@ from analysis.judge.coverage.topic_facts import ReadAgain
 from analysis.judge.coverage.transaction_facts import MarkerEpochs
 from analysis.judge.history.answers import CompareAnswers
 from analysis.judge.history.commit_offsets import OffsetsOfCommits
+from analysis.judge.history.markers import LastOfTransactions
 from analysis.judge.history.sent import CountAckedSends, CountCopies
 from analysis.judge.history.service_cells import ServiceCells
 from analysis.judge.history.stretches import StretchesSeen
@@ -21,6 +22,7 @@ SCANS: tuple[type[Scan[Any]], ...] = (
     CompareAnswers,
     CountAckedSends,
     CountCopies,
+    LastOfTransactions,
     MarkerEpochs,
     ObservedOffsets,
     OffsetsOfCommits,

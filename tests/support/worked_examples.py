@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +38,7 @@ from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES, WITNESS_SCHEMA
 
 Row = dict[str, Any]
+_TRANSACTIONAL, _CONTROL = 0x10, 0x20
 ELR_ON = {"metadata.version": 27, "eligible.leader.replicas.version": 1}
 SENDER = """
 name = "example"
@@ -182,6 +184,9 @@ def record_of(example: Example, folder: Path) -> Record:
         lines = map(dict, map(_words, _lines_of_rows(texts["witness"])))
         rows = [{"topic": "t", "partition": 0, **_typed(words, WITNESS_SCHEMA)} for words in lines]
         write_table(folder, WITNESS_DIR, pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA))
+    if "marker" in setting:
+        says, epoch = setting["marker"].split(",")
+        write_transaction(folder / RAW_DIR / "broker-1" / "t-0", commits=says == "commit", epoch=int(epoch))
     if "quorum" in texts:
         _write_quorum(folder, dict(_words(" ".join(texts["quorum"]))))
     return as_record(folder, manifest)
@@ -295,6 +300,13 @@ def _step(number: int, words: dict[str, str]) -> StepEntry:
         proof={"probe": "ok", **_log_start(moved, answer, at_s)},
         of_node={node: NodeTimes(ended=when, log_gone=when if step == "wipe-disk" else None) for node in nodes},
     )
+
+
+def write_transaction(log: Path, *, commits: bool, epoch: int = 0, marker_at: int = 1) -> None:
+    """Write a log with one record of a transaction at offset 0, of producer epoch 0, and its marker."""
+    says = struct.pack(">hh", 0, commits)
+    marker = build.batch(marker_at, [(says, b"", ())], flags=_TRANSACTIONAL | _CONTROL, producer=(7, epoch, -1))
+    build.write_log(log, build.batch(0, [(None, b"", ())], flags=_TRANSACTIONAL, producer=(7, 0, 0)), marker)
 
 
 def _log_start(moved: str | None, answer: str, at_s: float) -> Row:

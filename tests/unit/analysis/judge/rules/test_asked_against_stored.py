@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import msgspec
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import example_of, record_of, write_transaction
 
 from analysis.judge.rules.groups import served_offset_is_the_one_committed as served_offset
 from analysis.judge.rules.losses import log_start_as_asked as log_start
 from analysis.judge.rules.rule import DeclaredRule
+from analysis.judge.rules.transactions import markers_as_answered as markers
 from ebbtide.record.manifest import FinalOffsets
 
 
@@ -96,3 +98,60 @@ def test_the_final_log_starts_where_a_step_asked_for_it_at_most(tmp_path: Path, 
         log_start, judged(tmp_path / "record", manifest=msgspec.structs.replace(manifest, final_offsets=ends))
     )
     assert found.found.status == FINAL[final]
+
+
+def ended(outcome: str, marker: str, more: str = "") -> str:
+    """A transaction that ended with this outcome, by the producer, and with this marker, by the log."""
+    sent = f"sends: offset=0 value=1 txn=1 txn_outcome={outcome}\npolls: final 0=1 1=-"
+    return f"setting: transactional marker={marker}\n{sent}\n{more}"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "marker", "expected"),
+    [
+        ("committed", "commit,0", "holds"),
+        ("committed", "commit,1", "holds"),
+        ("committed", "abort,0", "violated"),
+        ("committed", "abort,1", "violated"),
+        ("aborted", "abort,0", "holds"),
+        ("aborted", "abort,1", "holds"),
+        ("aborted", "commit,0", "holds"),  # a late EndTxn may have come before the producer's own: KAFKA-17754
+        ("aborted", "commit,1", "violated"),
+        ("unknown", "abort,0", "not-exercised"),
+    ],
+)
+def test_a_marker_says_what_the_producer_was_told(tmp_path: Path, outcome: str, marker: str, expected: str) -> None:
+    assert status(markers, tmp_path, ended(outcome, marker)) == expected
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        "steps: step=wipe-disk nodes=2 at=10",
+        "steps: step=hold-request nodes=1 at=10 api=EndTxn",
+        "partitions: leader=1; at=5 leader=2 isr=2; at=6 leader=3 isr=3 leader_recovery_state=1",
+    ],
+)
+def test_a_marker_that_a_loss_or_a_late_request_explains_is_unknown(tmp_path: Path, doubt: str) -> None:
+    assert status(markers, tmp_path, ended("committed", "abort,0", doubt)) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ({"commits": False}, "violated"),
+        ({"commits": True}, "unknown"),  # the replicas differ
+        ({"commits": True, "marker_at": 9}, "violated"),  # something is missing before that one: it shows nothing
+    ],
+)
+def test_each_replica_must_have_the_same_marker(tmp_path: Path, other: dict[str, Any], expected: str) -> None:
+    example = example_of(DeclaredRule(module="made", example=f"Rows.\n{ended('committed', 'abort,0')}\ngives:"))
+    record_of(example, tmp_path / "record")
+    write_transaction(tmp_path / "record" / "raw" / "broker-2" / "t-0", **other)
+    assert checked(markers, judged(tmp_path / "record")).found.status == expected
+
+
+def test_a_marker_behind_a_gap_or_above_the_hw_or_in_no_log_is_unknown(tmp_path: Path) -> None:
+    rows = ended("committed", "abort,0")
+    assert status(markers, tmp_path / "above", rows.replace("0=1 1=-", "0=1")) == "unknown"
+    assert status(markers, tmp_path / "none", rows.replace(" marker=abort,0", "")) == "unknown"
