@@ -10,7 +10,7 @@ The tables do not have what a marker says, so the segments of raw/ are read.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
@@ -91,7 +91,7 @@ def markers_of(record: Record, ends: EndsOfTransactions) -> dict[tuple[TopicPart
     for broker in record.manifest.topology.brokers:
         folders = partition_folders(*raw_log_dirs(record.folder / RAW_DIR / f"broker-{broker}"))
         for at in folders.keys() & ends.keys():
-            for offset, marker in _markers_after(folders[at], sorted(ends[at])):
+            for offset, marker in _markers_after(_batches(folders[at]), sorted(ends[at])):
                 seen.setdefault((at, offset), set()).add(marker)
     final = record.manifest.final_offsets
     return {
@@ -101,11 +101,11 @@ def markers_of(record: Record, ends: EndsOfTransactions) -> dict[tuple[TopicPart
     }
 
 
-def _markers_after(folder: Path, offsets: Sequence[int]) -> Iterator[tuple[int, Marker]]:
+def _markers_after(batches: Iterable[Batch], offsets: Sequence[int]) -> Iterator[tuple[int, Marker]]:
     """Yield the marker after each of these offsets, which are in order."""
     waiting: dict[int, list[tuple[int, int]]] = {}
     following = -1
-    for batch in _batches(folder):
+    for batch in batches:
         if batch.base_offset != following:
             waiting.clear()
         following = batch.next_offset
