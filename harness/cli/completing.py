@@ -68,7 +68,9 @@ def complete_scenarios(incomplete: str) -> list[CompletionItem[str]]:
 
 
 def complete_release(incomplete: str) -> list[CompletionItem[str]]:
-    """Return the Kafka releases and builds, fetched or known, that match; the newest first."""
+    """Return the Kafka releases and builds, fetched or known, that match; the newest first. A path is a file."""
+    if os.sep in incomplete:
+        return complete_file(incomplete)
     from cluster.jars.releases import cached_releases
     from ebbtide.releases.known_releases import KNOWN, age_of
 
@@ -79,8 +81,15 @@ def complete_release(incomplete: str) -> list[CompletionItem[str]]:
 
 
 def complete_releases(incomplete: str) -> list[CompletionItem[str]]:
-    """Return completions of the last release in a comma-separated list."""
-    return _last_of_list(incomplete, complete_release)
+    """Return completions of the last release, or path of jars, in a comma-separated list."""
+    if "," not in incomplete:
+        return complete_release(incomplete)
+
+    def complete_last(word: str) -> list[CompletionItem[str]]:
+        # No shell completes a file after a comma.
+        return _items(glob.glob(f"{glob.escape(word)}*"), word) if os.sep in word else complete_release(word)
+
+    return _last_of_list(incomplete, complete_last)
 
 
 def complete_record(incomplete: str) -> list[CompletionItem[str]]:

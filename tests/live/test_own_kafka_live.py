@@ -114,6 +114,7 @@ def test_exactly_the_jars_of_a_release_have_its_verdict(beside: Beside) -> None:
     (_, _, released), (_, manifest, same) = beside.records[KAFKA], beside.records[f"{KAFKA}@"]
     assert manifest.kafka == KAFKA
     assert (same.outcome, same.losses, same.regressions) == (released.outcome, released.losses, released.regressions)
+    assert same.protocol == released.protocol == JudgedBy(variant="elr-43", nearest="4.3.1", known=True)
     assert [(one.name, one.status) for one in same.properties] == [
         (one.name, one.status) for one in released.properties
     ]

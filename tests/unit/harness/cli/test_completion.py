@@ -57,6 +57,8 @@ def completions(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("ebbtide run healthy --kafka 4.3", [f"plain,{release}" for release in RELEASES_43]),
         ("ebbtide replay r --kafka 3.9.1,4.3", [f"plain,3.9.1,{release}" for release in RELEASES_43]),
         ("ebbtide replay r --kafka 4.3.1,4.3.1", []),
+        ("ebbtide run healthy --kafka ./he", ["file,./he"]),
+        ("ebbtide run healthy --kafka 4.3.1,./heal", ["plain,4.3.1,./healthier.toml"]),
         ("ebbtide analyze ", ["plain,runs/2026b", "plain,runs/2026a"]),
         ("ebbtide analyze runs/2026a ./runs/", ["plain,./runs/2026b", "plain,./runs/2026a"]),
         ("ebbtide replay 2026a", ["plain,runs/2026a"]),
