@@ -10,6 +10,7 @@ from analysis.judge.coverage.topic_facts import ReadAgain
 from analysis.judge.coverage.transaction_facts import MarkerEpochs
 from analysis.judge.history.answers import CompareAnswers
 from analysis.judge.history.commit_offsets import OffsetsOfCommits
+from analysis.judge.history.epochs_of_acks import FindLateEpochs
 from analysis.judge.history.markers import LastOfTransactions
 from analysis.judge.history.sent import CountAckedSends, CountCopies
 from analysis.judge.history.service_cells import ServiceCells
@@ -22,6 +23,7 @@ SCANS: tuple[type[Scan[Any]], ...] = (
     CompareAnswers,
     CountAckedSends,
     CountCopies,
+    FindLateEpochs,
     LastOfTransactions,
     MarkerEpochs,
     ObservedOffsets,

@@ -1,0 +1,162 @@
+"""Finds acked records of a leader epoch that was over when they were sent.
+
+A new leader that answers for its epoch no longer replicates from a leader of an older one. If the old leader could not
+commit without the new one, no record that is sent afterwards can be acked with acks=all under the old epoch:
+
+- The new leader was in the ISR in each state of the old epoch, so the old leader waits for its fetches.
+- It did not register again afterwards: a broker that starts may know old metadata for a while.
+
+First, the sends are compared by blocks of 64 offsets, as they are many. Where that shows something, the rows decide:
+the record with that value has the old epoch at that offset in a replica's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+
+from analysis.judge.history.evidence import Row
+from analysis.record.files import of_partition
+from analysis.record.groups import BITS, added_up
+from analysis.record.record import Record
+from analysis.record.row_batches import Rows
+from analysis.record.scans import Scan
+from analysis.record.timeline import Timeline
+from ebbtide.logs.segments import TopicPartition
+
+_SHOWN_MAX = 20
+
+
+class EpochEnd(NamedTuple):
+    """From `since_ns` on, no record was committed under a leader epoch: `broker` answered for a newer one."""
+
+    since_ns: int
+    broker: int
+
+
+class LateEpoch(NamedTuple):
+    """Offsets `first` to `last` of a partition have a leader epoch, and some were sent after its end."""
+
+    at: TopicPartition
+    leader_epoch: int
+    first: int
+    last: int
+    end: EpochEnd
+
+
+class EpochsOfAcks(NamedTuple):
+    """How many leader epochs have a known end, and those that may have later records."""
+
+    ended: int
+    late: Sequence[LateEpoch]
+
+
+class FindLateEpochs(Scan[EpochsOfAcks]):
+    """Compares when records were sent with when their leader epochs were over, by blocks of offsets."""
+
+    columns: ClassVar[dict[str, tuple[str, ...]]] = {
+        "sends": ("topic", "partition", "acks", "status", "offset", "sent_ns"),
+        "watermarks": ("topic", "partition", "broker", "leader_epoch", "source", "at_ns"),
+        "replicas": ("topic", "partition", "leader_epoch", "offset"),
+    }
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        self._record = record
+        self._sent: dict[TopicPartition, dict[int, int]] = {}
+        self._answered: dict[tuple[TopicPartition, int, int], int] = {}
+        self._epochs: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Add a batch of one of the tables."""
+        if rows.table == "sends":
+            self._add_sends(rows)
+        elif rows.table == "watermarks":
+            asked = rows.where_word("source", "list_offsets") & rows.known("leader_epoch")
+            for (topic, partition, broker, epoch), every in rows.parts("partition", "broker", "leader_epoch"):
+                if len(here := every[asked[every]]):
+                    key = TopicPartition(topic, partition), broker, epoch
+                    first = int(rows.numbers("at_ns")[here].min())
+                    self._answered[key] = min(first, self._answered.get(key, first))
+        else:
+            for (topic, partition, epoch), here in rows.parts("partition", "leader_epoch"):
+                offsets, at = rows.numbers("offset")[here], (TopicPartition(topic, partition), epoch)
+                first, last = int(offsets.min()), int(offsets.max())
+                before = self._epochs.get(at, (first, last))
+                self._epochs[at] = min(first, before[0]), max(last, before[1])
+
+    def _add_sends(self, rows: Rows) -> None:
+        """Keep when the newest record of each block was sent."""
+        acked = rows.where_word("status", "acked") & (rows.numbers("acks") == -1) & rows.known("offset")
+        offset, sent = rows.numbers("offset"), rows.numbers("sent_ns")
+        for place, every in rows.parts("partition"):
+            if len(here := every[acked[every]]):
+                newest = self._sent.setdefault(TopicPartition(*place), {})
+                (blocks,), found = added_up([offset[here] >> BITS], {"sent": sent[here]}, {"sent": np.maximum})
+                for block, at_ns in zip(blocks.tolist(), found["sent"].tolist(), strict=True):
+                    newest[block] = max(at_ns, newest.get(block, at_ns))
+
+    def result(self) -> EpochsOfAcks:
+        """Return the epochs."""
+        late: list[LateEpoch] = []
+        ended = 0
+        for (at, epoch), (first, last) in self._epochs.items():
+            if (end := self._end_of(at, epoch)) is None:
+                continue
+            ended += 1
+            others = [one for (place, other), one in self._epochs.items() if place == at and other != epoch]
+            if any(
+                sent > end.since_ns and first >> BITS <= block <= last >> BITS and not _is_shared(block, others)
+                for block, sent in self._sent.get(at, {}).items()
+            ):
+                late.append(LateEpoch(at, epoch, first, last, end))
+        return EpochsOfAcks(ended, late)
+
+    def _end_of(self, at: TopicPartition, epoch: int) -> EpochEnd | None:
+        timeline = self._record.timeline
+        isrs = [set(state.isr) for state in timeline.states(*at) if state.leader_epoch == epoch]
+        always = set.intersection(*isrs) if isrs else set()
+        ends = [
+            EpochEnd(at_ns, broker)
+            for (place, broker, newer), at_ns in self._answered.items()
+            if place == at and newer > epoch and broker in always and not _registers_after(timeline, broker, at_ns)
+        ]
+        return min(ends, default=None)
+
+
+def _is_shared(block: int, others: Sequence[tuple[int, int]]) -> bool:
+    """Whether records of other leader epochs are in a block: which of its records was sent last is not known."""
+    return any(first >> BITS <= block <= last >> BITS for first, last in others)
+
+
+def _registers_after(timeline: Timeline, broker: int, at_ns: int) -> bool:
+    return any(one.broker == broker and one.event == "registered" and one.at_ns > at_ns for one in timeline.brokers)
+
+
+def late_records(record: Record, late: LateEpoch) -> Iterator[Row]:
+    """Yield the first acked records that were sent after the end of their leader epoch, by the rows."""
+    here = of_partition(*late.at) & pc.field("offset").is_valid()
+    here &= (pc.field("offset") >= late.first) & (pc.field("offset") <= late.last)
+    acked = here & (pc.field("status") == "acked") & (pc.field("acks") == -1)
+    sent: dict[int, tuple[int, int]] = {}
+    for batch in record.batches(
+        "sends", ["offset", "value", "sent_ns"], acked & (pc.field("sent_ns") > late.end.since_ns)
+    ):
+        for row in batch.to_pylist()[: _SHOWN_MAX - len(sent)]:
+            sent[row["offset"]] = row["value"], row["sent_ns"]
+    in_log = here & (pc.field("leader_epoch") == late.leader_epoch) & pc.field("offset").isin([*sent])
+    shown: set[int] = set()
+    for batch in record.batches("replicas", ["offset", "value"], in_log):
+        for row in batch.to_pylist():
+            offset = row["offset"]
+            if offset not in shown and row["value"] == sent[offset][0]:
+                shown.add(offset)
+                yield {"topic": late.at.topic, "partition": late.at.partition, "offset": offset} | {
+                    "leader_epoch": late.leader_epoch,
+                    "sent_ns": sent[offset][1],
+                    "newer_leader": late.end.broker,
+                    "answered_ns": late.end.since_ns,
+                }
