@@ -11,7 +11,8 @@ from harness.cli.parameters import TimeWithUnit
 
 _WHICH_CLUSTER = "the cluster to use, if several are running"
 _OR_JARS = ", or jars of yours (docs/own-kafka.md)"
-_NO_BUILD = " such as 4.3.1; of a build of yours, name the nearest one"
+_SUCH_AS = ", such as 4.3.1"
+_NO_BUILD = ". Of a build of yours, name the nearest release"
 
 
 def add_json_option(command: CommandBase) -> None:
@@ -41,7 +42,8 @@ def add_releases_option(command: CommandBase, default: str, more: str = "", *, t
         dest="kafka" if takes_builds else "releases",
         metavar="RELEASES",
         completes=completing.complete_releases,
-        help=f"releases{_OR_JARS if takes_builds else _NO_BUILD}, separated by commas{more} (default: {default})",
+        help=f"releases{_OR_JARS if takes_builds else _SUCH_AS}, separated by commas{more} (default: {default})"
+        + ("" if takes_builds else _NO_BUILD),
     )
 
 
@@ -55,7 +57,7 @@ def add_release_option(
         default=default,
         metavar="RELEASE",
         completes=completing.complete_release,
-        help=f"the release{_OR_JARS if takes_builds else _NO_BUILD}{says}",
+        help=f"the release{_OR_JARS if takes_builds else _SUCH_AS}{says}" + ("" if takes_builds else _NO_BUILD),
     )
 
 

@@ -61,8 +61,8 @@ def command() -> Command:
     )
     add_release_option(
         command,
-        ". By default the brokers show the minor release of the cluster; the judge assumes its newest patch, and every "
-        "text says that the patch is not known",
+        ". By default the brokers show the cluster's minor release. The judge assumes its newest patch, and every text "
+        "says that the patch is not known",
         takes_builds=False,
     )
     add_runs_option(command)
