@@ -67,8 +67,8 @@ class FindLateEpochs(Scan[EpochsOfAcks]):
         super().__init__(record)
         self._record = record
         self._sent: dict[TopicPartition, dict[int, int]] = {}
-        self._answered: dict[tuple[TopicPartition, int, int], int] = {}
-        self._epochs: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
+        self._answered: dict[TopicPartition, dict[tuple[int, int], int]] = {}
+        self._epochs: dict[TopicPartition, dict[int, tuple[int, int]]] = {}
 
     def add(self, rows: Rows) -> None:
         """Add a batch of one of the tables."""
@@ -78,15 +78,18 @@ class FindLateEpochs(Scan[EpochsOfAcks]):
             asked = rows.where_word("source", "list_offsets") & rows.known("leader_epoch")
             for (topic, partition, broker, epoch), every in rows.parts("partition", "broker", "leader_epoch"):
                 if len(here := every[asked[every]]):
-                    key = TopicPartition(topic, partition), broker, epoch
+                    answered = self._answered.setdefault(TopicPartition(topic, partition), {})
                     first = int(rows.numbers("at_ns")[here].min())
-                    self._answered[key] = min(first, self._answered.get(key, first))
+                    answered[broker, epoch] = min(first, answered.get((broker, epoch), first))
         else:
             for (topic, partition, epoch), here in rows.parts("partition", "leader_epoch"):
-                offsets, at = rows.numbers("offset")[here], (TopicPartition(topic, partition), epoch)
+                offsets, epochs = (
+                    rows.numbers("offset")[here],
+                    self._epochs.setdefault(TopicPartition(topic, partition), {}),
+                )
                 first, last = int(offsets.min()), int(offsets.max())
-                before = self._epochs.get(at, (first, last))
-                self._epochs[at] = min(first, before[0]), max(last, before[1])
+                before = epochs.get(epoch, (first, last))
+                epochs[epoch] = min(first, before[0]), max(last, before[1])
 
     def _add_sends(self, rows: Rows) -> None:
         """Keep when the newest record of each block was sent."""
@@ -103,11 +106,12 @@ class FindLateEpochs(Scan[EpochsOfAcks]):
         """Return the epochs."""
         late: list[LateEpoch] = []
         ended = 0
-        for (at, epoch), (first, last) in self._epochs.items():
+        every = [(at, epoch, ends) for at, epochs in self._epochs.items() for epoch, ends in epochs.items()]
+        for at, epoch, (first, last) in every:
             if (end := self._end_of(at, epoch)) is None:
                 continue
             ended += 1
-            others = [one for (place, other), one in self._epochs.items() if place == at and other != epoch]
+            others = [one for other, one in self._epochs[at].items() if other != epoch]
             if any(
                 sent > end.since_ns and first >> BITS <= block <= last >> BITS and not _is_shared(block, others)
                 for block, sent in self._sent.get(at, {}).items()
@@ -121,8 +125,8 @@ class FindLateEpochs(Scan[EpochsOfAcks]):
         always = set.intersection(*isrs) if isrs else set()
         ends = [
             EpochEnd(at_ns, broker)
-            for (place, broker, newer), at_ns in self._answered.items()
-            if place == at and newer > epoch and broker in always and not _registers_after(timeline, broker, at_ns)
+            for (broker, newer), at_ns in self._answered.get(at, {}).items()
+            if newer > epoch and broker in always and not _registers_after(timeline, broker, at_ns)
         ]
         return min(ends, default=None)
 
