@@ -6,6 +6,9 @@ commit without the new one, no record that is sent afterwards can be acked with 
 - The new leader was in the ISR in each state of the old epoch, so the old leader waits for its fetches.
 - It did not register again afterwards: a broker that starts may know old metadata for a while.
 
+A state of a newer epoch must follow, so that no state of the old one is missing. Only the logs of the last ISR count. A
+deposed leader that never came back may keep its own copy of a record, which its client then sent to the new leader.
+
 First, the sends are compared by blocks of 64 offsets, as they are many. Where that shows something, the rows decide:
 the record with that value has the old epoch at that offset in a replica's log.
 """
@@ -121,8 +124,9 @@ class FindLateEpochs(Scan[EpochsOfAcks]):
 
     def _end_of(self, at: TopicPartition, epoch: int) -> EpochEnd | None:
         timeline = self._record.timeline
-        isrs = [set(state.isr) for state in timeline.states(*at) if state.leader_epoch == epoch]
-        always = set.intersection(*isrs) if isrs else set()
+        states = timeline.states(*at)
+        isrs = [set(state.isr) for state in states if state.leader_epoch == epoch]
+        always = set.intersection(*isrs) if isrs and states[-1].leader_epoch > epoch else set()
         ends = [
             EpochEnd(at_ns, broker)
             for (broker, newer), at_ns in self._answered.get(at, {}).items()
@@ -152,6 +156,7 @@ def late_records(record: Record, late: LateEpoch) -> Iterator[Row]:
         for row in batch.to_pylist()[: _SHOWN_MAX - len(sent)]:
             sent[row["offset"]] = row["value"], row["sent_ns"]
     in_log = here & (pc.field("leader_epoch") == late.leader_epoch) & pc.field("offset").isin([*sent])
+    in_log &= pc.field("broker").isin(record.timeline.states(*late.at)[-1].isr)
     shown: set[int] = set()
     for batch in record.batches("replicas", ["offset", "value"], in_log):
         for row in batch.to_pylist():

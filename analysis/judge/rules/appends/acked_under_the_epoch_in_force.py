@@ -4,7 +4,8 @@ The epoch of an acked record in the replicas' logs is held against the time at w
 acked with acks=all must not have an epoch that was over by then (`analysis.judge.history.epochs_of_acks`).
 
 Nothing is judged where no newer leader is known to have answered, or where it may have been absent from the old
-leader's ISR, or where it was restarted afterwards.
+leader's ISR, or where it was restarted afterwards. Where a log lost records or an election left ISR and ELR, the
+clause is unknown: the copy of a deposed leader, which was never acked, may have become the record.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from analysis.judge.history.epochs_of_acks import FindLateEpochs, late_records
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.lossy import why_lossy
+
+_COPY = "a log lost records, or an election left ISR and ELR: a deposed leader's own copy may have become the record"
 
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
     found = record.seen(FindLateEpochs)
     late = [row for one in found.late for row in late_records(record, one)]
-    if late and record.unsure_spans:
-        return finding(exercised=1, violations=[], unknown=[late[0] | {"why": "a clock was set"}])
-    return finding(exercised=found.ended, violations=late)
+    doubt = "a clock was set" if record.unsure_spans else _COPY if late and why_lossy(record) is not None else None
+    unknown = [row | {"why": doubt} for row in late] if doubt is not None else []
+    return finding(exercised=found.ended, violations=[] if unknown else late, unknown=unknown)
 
 
 RULE = Clause(
@@ -32,7 +36,10 @@ RULE = Clause(
     parts=("sends", "watermarks", "replicas"),
     needed="never",
     compares_times=True,
-    unknown_when="a clock was set. Only where a newer leader answered, and was not restarted afterwards",
+    unknown_when=(
+        "a record has an old epoch, and a clock was set, a log lost records or an election left ISR and ELR. Only "
+        "where a newer leader answered, and was not restarted afterwards"
+    ),
     example="""
         Broker 2 leads in epoch 1, and answers at 10 s. A record that is sent at 20 s and acked has epoch 0.
         partitions: leader=1; at=5 leader=2

@@ -56,6 +56,26 @@ def test_a_new_leader_that_was_restarted_says_nothing(tmp_path: Path) -> None:
     assert status(tmp_path, answered=f"{ANSWERED}\nbrokers: broker=2 at=12") == "not-exercised"
 
 
+def test_a_log_outside_the_last_isr_may_have_the_copy_of_a_deposed_leader(tmp_path: Path) -> None:
+    assert status(tmp_path, led=f"{LED}; at=30 leader=2 isr=2,3") == "holds"
+    assert status(tmp_path / "isr", led=f"{LED}; at=30 leader=2 isr=1,2") == "violated"
+
+
+def test_an_old_epoch_whose_last_states_may_be_missing_says_nothing(tmp_path: Path) -> None:
+    assert status(tmp_path, led="leader=1") == "not-exercised"
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        "\nsteps: step=wipe-disk nodes=2 at=25",
+        "; at=26 leader=1 isr=1 leader_recovery_state=1",
+    ],
+)
+def test_a_copy_that_survived_a_loss_leaves_the_clause_unknown(tmp_path: Path, doubt: str) -> None:
+    assert status(tmp_path, led=LED + doubt) == "unknown"
+
+
 @pytest.mark.parametrize("source", ["fetch", "checkpoint"])
 def test_only_an_answer_for_the_latest_offset_shows_the_epoch_of_a_leader(tmp_path: Path, source: str) -> None:
     assert status(tmp_path, answered=f"{ANSWERED} source={source}") == "not-exercised"
