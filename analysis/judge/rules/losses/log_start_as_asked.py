@@ -47,12 +47,14 @@ def _check(judged: Judged) -> Finding:
     }
     violations: list[Row] = []
     too_high: list[tuple[TopicPartition, Row]] = []
+    highest_before: dict[TopicPartition, int] = {}
     seen = 0
     for at, step in requests:
         proof, before = step.figures(DeleteRecordsStep.Proof), step.asked.before
         if (move := proof.log_start) is None or before is None:
             continue
         seen += 1
+        highest_before[at] = max(move.old, highest_before.get(at, move.old))
         row = _row(at, before, move.new) | {"step": step.index, "log_start_before": move.old}
         if proof.answer == "NONE" and move.new < before:
             violations.append(row)
@@ -62,7 +64,7 @@ def _check(judged: Judged) -> Finding:
         end = record.manifest.final_offsets.get(str(at))
         if end is not None and not record.log_losses:
             seen += 1
-            if end.log_start > before:
+            if end.log_start > max(before, highest_before.get(at, before)):
                 too_high.append((at, _row(at, before, end.log_start)))
     unknown: list[Row] = []
     for at, row in too_high:

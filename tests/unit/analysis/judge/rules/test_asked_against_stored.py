@@ -89,15 +89,22 @@ def test_a_record_without_such_a_step_says_nothing_of_log_starts(tmp_path: Path)
 FINAL = {500: "holds", 501: "violated"}
 
 
+def final_status(folder: Path, log_start_of_step: str, final: int) -> str:
+    """What the clause finds where the final log starts here, after a step that asked for 500."""
+    rows = f"Rows.\n{ASKED} before=500 log_start={log_start_of_step}\ngives:"
+    manifest = record_of(example_of(DeclaredRule(module="made", example=rows)), folder / "record").manifest
+    ends = {"t-0": FinalOffsets(log_start=final, high_watermark=900)}
+    made = judged(folder / "record", manifest=msgspec.structs.replace(manifest, final_offsets=ends))
+    return checked(log_start, made).found.status
+
+
 @pytest.mark.parametrize("final", FINAL)
 def test_the_final_log_starts_where_a_step_asked_for_it_at_most(tmp_path: Path, final: int) -> None:
-    example = example_of(DeclaredRule(module="made", example=f"Rows.\n{ASKED} before=500 log_start=0,500\ngives:"))
-    manifest = record_of(example, tmp_path / "record").manifest
-    ends = {"t-0": FinalOffsets(log_start=final, high_watermark=900)}
-    found = checked(
-        log_start, judged(tmp_path / "record", manifest=msgspec.structs.replace(manifest, final_offsets=ends))
-    )
-    assert found.found.status == FINAL[final]
+    assert final_status(tmp_path, "0,500", final) == FINAL[final]
+
+
+def test_the_final_log_may_start_where_it_started_before_the_step(tmp_path: Path) -> None:
+    assert final_status(tmp_path, "600,600", 600) == "holds"
 
 
 def ended(outcome: str, marker: str, more: str = "") -> str:
