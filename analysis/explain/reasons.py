@@ -325,7 +325,8 @@ def _elections(evident: EvidentRecord, subject: Subject, fate: Fate, places: Seq
 
 def undecided_elections(evident: EvidentRecord, subject: Subject, fate: Fate) -> list[str]:
     """Return a sentence that names the leaders which may or may not have had the record; empty if there are none."""
-    if not _may_be_lost_by_election(subject) or fate.name == "lost" or subject.offset is None:
+    is_decided = fate.attribution is not None and fate.attribution.election is not None
+    if not _may_be_lost_by_election(subject) or is_decided or subject.offset is None:
         return []
     epochs = [
         f"{one.epoch}" for one in _elections_since(evident.record, subject) if _had(evident, subject, one) is None

@@ -12,6 +12,7 @@ from analysis.judge.history.answers import CompareAnswers
 from analysis.judge.history.commit_offsets import OffsetsOfCommits
 from analysis.judge.history.epochs_of_acks import FindLateEpochs
 from analysis.judge.history.markers import LastOfTransactions
+from analysis.judge.history.reads_and_hws import FindReadsAboveHw
 from analysis.judge.history.sent import CountAckedSends, CountCopies
 from analysis.judge.history.service_cells import ServiceCells
 from analysis.judge.history.stretches import StretchesSeen
@@ -24,6 +25,7 @@ SCANS: tuple[type[Scan[Any]], ...] = (
     CountAckedSends,
     CountCopies,
     FindLateEpochs,
+    FindReadsAboveHw,
     LastOfTransactions,
     MarkerEpochs,
     ObservedOffsets,

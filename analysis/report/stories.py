@@ -132,9 +132,10 @@ def _sending(
         held = f"The metadata log had broker {elected.leader} as leader by then."
     elif state is not None:
         isr = words.members(state.isr)
+        waits = "acks=all waits for each of its members" if state.isr else "a leader acked it before that"
         leader = f"broker {state.leader}" if state.leader >= 0 else "no leader"
         held = (
-            f"The ISR was {isr}; acks=all waits for each of its members."
+            f"The ISR was {isr}; {waits}."
             if loss.acks == -1
             else f"The leader was {leader}, the ISR {isr}; acks={words.acks(loss.acks)} waits for no follower."
         )

@@ -152,6 +152,8 @@ def parse_version(text: str) -> Version:
     if not is_build(text) and not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}", text):
         of_minor = [one.version for one in KNOWN if one.version.startswith(f"{text}.")]
         allowed = f"three numbers, such as {of_minor[-1] if of_minor else KNOWN[-1].version}"
+        if "@" in text:
+            allowed = "the whole name of a build, as `ebbtide kafka list` has it"
         next_ = path_hint(text) or "ebbtide kafka list"
         raise UsageError("not a Kafka release", got=repr(text), allowed=allowed, next=next_)
     version = version_of(text)

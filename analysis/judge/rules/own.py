@@ -79,4 +79,4 @@ def _clause_of(rule: Invariant, module: str) -> Clause:
         ]
         return finding(exercised=len(states), violations=broken)
 
-    return Clause(module=module, doc=rule.source, kip="ours", check=check)
+    return Clause(module=module, doc=rule.source, kip="your property", check=check)

@@ -1,0 +1,125 @@
+"""Finds records that a consumer read before the HW of their leader epoch was above them.
+
+Within a leader epoch the HW only rises. So an answer that the leader was asked for after a record was read must have a
+HW above the record's offset, if one leader gave both:
+
+- The record has the answer's leader epoch, and no newer epoch had begun when it was read.
+- The leader did not register again in that epoch: a broker that starts takes its HW from its disk.
+- The HW did not go back in that epoch.
+
+Reads are put together by milliseconds and count from the last one of them on. Answers are, too, and count from the
+first question on. So a millisecond can hide a case, and cannot make one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from analysis.judge.history.evidence import Row
+from analysis.record.groups import Ints, added_up
+from analysis.record.record import Record
+from analysis.record.row_batches import Rows
+from analysis.record.scans import Scan
+from analysis.record.timeline import Timeline
+from ebbtide.logs.segments import TopicPartition
+
+_MILLISECOND_BITS = 20
+_Place = tuple[TopicPartition, int]
+_Parts = dict[_Place, list[Ints]]
+
+
+class ReadsAndHws(NamedTuple):
+    """How many leader epochs have reads and later HWs, and the first read of each epoch that was above its HW."""
+
+    compared: int
+    above: list[Row]
+
+
+class FindReadsAboveHw(Scan[ReadsAndHws]):
+    """Compares what consumers had read of a leader epoch with the HWs that its leader was asked for afterwards."""
+
+    columns: ClassVar[dict[str, tuple[str, ...]]] = {
+        "polls": ("topic", "partition", "leader_epoch", "offset", "polled_ns"),
+        "watermarks": ("topic", "partition", "broker", "leader_epoch", "high_watermark", "source", "asked_ns"),
+    }
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        self._timeline = record.timeline
+        self._read: _Parts = {}
+        self._served: _Parts = {}
+
+    def add(self, rows: Rows) -> None:
+        """Add a batch of one of the tables."""
+        late: np.ufunc
+        if rows.table == "polls":
+            at_ns, offset, late, kept = rows.numbers("polled_ns"), rows.numbers("offset"), np.maximum, self._read
+            wanted = rows.known("leader_epoch")
+        else:
+            at_ns, offset, late = rows.numbers("asked_ns"), rows.numbers("high_watermark"), np.minimum
+            wanted, kept = rows.where_word("source", "list_offsets") & rows.known("asked_ns"), self._served
+            wanted &= rows.known("leader_epoch")
+        by_broker = () if rows.table == "polls" else ("broker",)
+        for (topic, partition, epoch, *broker), every in rows.parts("partition", "leader_epoch", *by_broker):
+            here = every[wanted[every]]
+            at = TopicPartition(topic, partition)
+            if not len(here) or (broker and broker[0] != _only_leader(self._timeline, at, epoch)):
+                continue
+            (buckets,), found = added_up(
+                [at_ns[here] >> _MILLISECOND_BITS],
+                {"at": at_ns[here], "offset": offset[here]},
+                {"at": late, "offset": late},
+            )
+            kept.setdefault((at, epoch), []).append(np.stack([buckets, found["at"], found["offset"]]))
+
+    def result(self) -> ReadsAndHws:
+        """Return the reads."""
+        served = {place: _in_order(parts, np.minimum) for place, parts in self._served.items() if place in self._read}
+        rising = {place: found for place, found in served.items() if (np.diff(found[1]) >= 0).all()}
+        above = [row for place, (asked_ns, hws) in rising.items() for row in self._above(*place, asked_ns, hws)]
+        return ReadsAndHws(len(rising), above)
+
+    def _above(self, at: TopicPartition, epoch: int, asked_ns: Ints, hws: Ints) -> Iterator[Row]:
+        """Yield the first read that an answer shows to be above the HW."""
+        read_ns, offsets = _in_order(self._read[at, epoch], np.maximum)
+        newer = [state.at_ns for state in self._timeline.states(*at) if state.leader_epoch > epoch]
+        if newer:
+            read_ns = read_ns[: np.searchsorted(read_ns, min(newer))]
+        ended = np.searchsorted(read_ns, asked_ns)  # how many reads had ended when the leader was asked
+        highest = np.maximum.accumulate(offsets)
+        for place in np.flatnonzero(ended):
+            if highest[ended[place] - 1] >= hws[place]:
+                first = int(np.argmax(offsets >= hws[place]))
+                yield {
+                    "topic": at.topic,
+                    "partition": at.partition,
+                    "leader_epoch": epoch,
+                    "offset": int(offsets[first]),
+                    "read_ns": int(read_ns[first]),
+                    "high_watermark": int(hws[place]),
+                    "asked_ns": int(asked_ns[place]),
+                }
+                return
+
+
+def _only_leader(timeline: Timeline, at: TopicPartition, epoch: int) -> int | None:
+    """Return the leader of an epoch; None: it is not known, or it registered again since the epoch began."""
+    states = [state for state in timeline.states(*at) if state.leader_epoch == epoch]
+    if not states:
+        return None
+    leader, since_ns = states[0].leader, states[0].at_ns
+    again = any(
+        one.broker == leader and one.event == "registered" and one.at_ns >= since_ns for one in timeline.brokers
+    )
+    return None if again else leader
+
+
+def _in_order(parts: Sequence[Ints], late: np.ufunc) -> tuple[Ints, Ints]:
+    """Return times and offsets, one of each millisecond, by time."""
+    buckets, at_ns, offsets = np.concatenate(parts, axis=1)
+    _, found = added_up([buckets], {"at": at_ns, "offset": offsets}, {"at": late, "offset": late})
+    order = np.argsort(found["at"], kind="stable")
+    return found["at"][order], found["offset"][order]

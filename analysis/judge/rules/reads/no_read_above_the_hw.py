@@ -1,0 +1,42 @@
+"""KIP-966: a consumer gets the records below the HW only.
+
+What consumers read of a leader epoch is held against the HWs that its leader served in that epoch afterwards
+(`analysis.judge.history.reads_and_hws`). The leader is asked by another client, so its answer to one client shows what
+it should not have given to the other one. A HW that went back in its epoch is of another clause.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.history.reads_and_hws import FindReadsAboveHw
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.judged import Judged
+
+
+def _check(judged: Judged) -> Finding:
+    found = judged.record.seen(FindReadsAboveHw)
+    is_unsure = bool(judged.record.unsure_spans)
+    unknown = [row | {"why": "a clock was set"} for row in found.above] if is_unsure else []
+    return finding(exercised=found.compared, violations=[] if is_unsure else found.above, unknown=unknown)
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-966",
+    check=_check,
+    parts=("polls", "watermarks"),
+    needed="never",
+    compares_times=True,
+    unknown_when=(
+        "a record was read early, and a clock was set. Only where the leader of an epoch was asked for its HW, was not "
+        "restarted in that epoch, and its HW did not go back"
+    ),
+    example="""
+        A consumer reads offset 0 at 5 s. The leader is asked at 6 s, and its HW is still 0.
+        partitions: leader=1
+        polls: 0=1 at=5
+        watermarks: high_watermark=0 at=6
+        gives: offset=0 high_watermark=0
+    """,
+)
