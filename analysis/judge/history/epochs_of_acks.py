@@ -30,8 +30,6 @@ from analysis.record.scans import Scan
 from analysis.record.timeline import Timeline
 from ebbtide.logs.segments import TopicPartition
 
-_SHOWN_MAX = 20
-
 
 class EpochEnd(NamedTuple):
     """From `since_ns` on, no record was committed under a leader epoch: `broker` answered for a newer one."""
@@ -145,7 +143,7 @@ def _registers_after(timeline: Timeline, broker: int, at_ns: int) -> bool:
 
 
 def late_records(record: Record, late: LateEpoch) -> Iterator[Row]:
-    """Yield the first acked records that were sent after the end of their leader epoch, by the rows."""
+    """Yield the acked records that were sent after the end of their leader epoch, by the rows."""
     here = of_partition(*late.at) & pc.field("offset").is_valid()
     here &= (pc.field("offset") >= late.first) & (pc.field("offset") <= late.last)
     acked = here & (pc.field("status") == "acked") & (pc.field("acks") == -1)
@@ -153,7 +151,7 @@ def late_records(record: Record, late: LateEpoch) -> Iterator[Row]:
     for batch in record.batches(
         "sends", ["offset", "value", "sent_ns"], acked & (pc.field("sent_ns") > late.end.since_ns)
     ):
-        for row in batch.to_pylist()[: _SHOWN_MAX - len(sent)]:
+        for row in batch.to_pylist():
             sent[row["offset"]] = row["value"], row["sent_ns"]
     in_log = here & (pc.field("leader_epoch") == late.leader_epoch) & pc.field("offset").isin([*sent])
     in_log &= pc.field("broker").isin(record.timeline.states(*late.at)[-1].isr)

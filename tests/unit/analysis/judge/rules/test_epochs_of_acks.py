@@ -89,3 +89,10 @@ def test_a_record_of_the_new_epoch_is_as_it_must_be(tmp_path: Path) -> None:
 def test_a_late_record_is_found_beside_blocks_of_the_new_epoch(tmp_path: Path) -> None:
     stored = f"{STORED}; broker=1 value=2 offset=64 leader_epoch=1"
     assert status(tmp_path, sent=f"{SENT}; at=21 value=2 offset=64", stored=stored) == "violated"
+
+
+def test_a_late_record_is_found_behind_many_that_others_took_the_place_of(tmp_path: Path) -> None:
+    replaced = "; ".join(f"at=20 value={100 + offset} offset={offset}" for offset in range(30))
+    stored = "; ".join(f"broker=1 value={offset} offset={offset}" for offset in range(30))
+    sent = f"{replaced}; at=20 value=30 offset=30"
+    assert status(tmp_path, sent=sent, stored=f"{stored}; broker=1 value=30 offset=30") == "violated"
