@@ -6,6 +6,7 @@ HW above the record's offset, if one leader gave both:
 - The record has the answer's leader epoch, and no newer epoch had begun when it was read.
 - The leader did not register again in that epoch: a broker that starts takes its HW from its disk.
 - The HW did not go back in that epoch.
+- The answer is not the first one in the epoch: that one may have a HW that the leader read before it led.
 
 Reads are put together by milliseconds and count from the last one of them on. Answers are, too, and count from the
 first question on. So a millisecond can hide a case, and cannot make one.
@@ -78,8 +79,10 @@ class FindReadsAboveHw(Scan[ReadsAndHws]):
     def result(self) -> ReadsAndHws:
         """Return the reads."""
         served = {place: _in_order(parts, np.minimum) for place, parts in self._served.items() if place in self._read}
-        rising = {place: found for place, found in served.items() if (np.diff(found[1]) >= 0).all()}
-        above = [row for place, (asked_ns, hws) in rising.items() for row in self._above(*place, asked_ns, hws)]
+        rising = {
+            place: found for place, found in served.items() if len(found[1]) > 1 and (np.diff(found[1]) >= 0).all()
+        }
+        above = [row for place, (asked_ns, hws) in rising.items() for row in self._above(*place, asked_ns[1:], hws[1:])]
         return ReadsAndHws(len(rising), above)
 
     def _above(self, at: TopicPartition, epoch: int, asked_ns: Ints, hws: Ints) -> Iterator[Row]:

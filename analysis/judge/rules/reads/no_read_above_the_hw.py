@@ -29,14 +29,14 @@ RULE = Clause(
     needed="never",
     compares_times=True,
     unknown_when=(
-        "a record was read early, and a clock was set. Only where the leader of an epoch was asked for its HW, was not "
-        "restarted in that epoch, and its HW did not go back"
+        "a record was read early, and a clock was set. Only where the leader of an epoch was asked for its HW twice, "
+        "was not restarted in that epoch, and its HW did not go back"
     ),
     example="""
         A consumer reads offset 0 at 5 s. The leader is asked at 6 s, and its HW is still 0.
         partitions: leader=1
         polls: 0=1 at=5
-        watermarks: high_watermark=0 at=6
+        watermarks: high_watermark=0 at=2; high_watermark=0 at=6
         gives: offset=0 high_watermark=0
     """,
 )
