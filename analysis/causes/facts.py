@@ -82,4 +82,4 @@ def _is_beyond(partition: EvidentPartition, asked: Question, disks_min: int, dis
         if first <= by_ns and sent_ns < end
     ]
     known = [one for one in levels if one is not None]
-    return _at_least(disks_min, disks_max, min(known), max(known)) if known == levels else None
+    return _at_least(disks_min, disks_max, min(known), max(known)) if known and known == levels else None
