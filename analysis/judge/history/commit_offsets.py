@@ -30,7 +30,7 @@ class FirstAnswer(NamedTuple):
 
 
 class CommittedOffsets(NamedTuple):
-    """The offsets that were committed and served: a client that began anew may have used a number again."""
+    """The offsets that were committed and served: a client that started again may have used a number twice."""
 
     committed: Mapping[CommitOf, set[int]]
     served: Mapping[tuple[CommitOf, int], FirstAnswer]

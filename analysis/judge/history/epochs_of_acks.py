@@ -66,7 +66,7 @@ class FindLateEpochs(Scan[EpochsOfAcks]):
 
     def __init__(self, record: Record) -> None:
         super().__init__(record)
-        self._record = record
+        self._timeline = record.timeline
         self._sent: dict[TopicPartition, dict[int, int]] = {}
         self._answered: dict[TopicPartition, dict[tuple[int, int], int]] = {}
         self._epochs: dict[TopicPartition, dict[int, tuple[int, int]]] = {}
@@ -84,10 +84,8 @@ class FindLateEpochs(Scan[EpochsOfAcks]):
                     answered[broker, epoch] = min(first, answered.get((broker, epoch), first))
         else:
             for (topic, partition, epoch), here in rows.parts("partition", "leader_epoch"):
-                offsets, epochs = (
-                    rows.numbers("offset")[here],
-                    self._epochs.setdefault(TopicPartition(topic, partition), {}),
-                )
+                offsets = rows.numbers("offset")[here]
+                epochs = self._epochs.setdefault(TopicPartition(topic, partition), {})
                 first, last = int(offsets.min()), int(offsets.max())
                 before = epochs.get(epoch, (first, last))
                 epochs[epoch] = min(first, before[0]), max(last, before[1])
@@ -121,14 +119,13 @@ class FindLateEpochs(Scan[EpochsOfAcks]):
         return EpochsOfAcks(ended, late)
 
     def _end_of(self, at: TopicPartition, epoch: int) -> EpochEnd | None:
-        timeline = self._record.timeline
-        states = timeline.states(*at)
+        states = self._timeline.states(*at)
         isrs = [set(state.isr) for state in states if state.leader_epoch == epoch]
         always = set.intersection(*isrs) if isrs and states[-1].leader_epoch > epoch else set()
         ends = [
             EpochEnd(at_ns, broker)
             for (broker, newer), at_ns in self._answered.get(at, {}).items()
-            if newer > epoch and broker in always and not _registers_after(timeline, broker, at_ns)
+            if newer > epoch and broker in always and not _registers_after(self._timeline, broker, at_ns)
         ]
         return min(ends, default=None)
 

@@ -28,8 +28,6 @@ from analysis.record.timeline import Timeline
 from ebbtide.logs.segments import TopicPartition
 
 _MILLISECOND_BITS = 20
-_Place = tuple[TopicPartition, int]
-_Parts = dict[_Place, list[Ints]]
 
 
 class ReadsAndHws(NamedTuple):
@@ -50,40 +48,37 @@ class FindReadsAboveHw(Scan[ReadsAndHws]):
     def __init__(self, record: Record) -> None:
         super().__init__(record)
         self._timeline = record.timeline
-        self._read: _Parts = {}
-        self._served: _Parts = {}
+        self._read: dict[tuple[TopicPartition, int], list[Ints]] = {}
+        self._served: dict[tuple[TopicPartition, int, int | None], list[Ints]] = {}
 
     def add(self, rows: Rows) -> None:
         """Add a batch of one of the tables."""
-        late: np.ufunc
         if rows.table == "polls":
-            at_ns, offset, late, kept = rows.numbers("polled_ns"), rows.numbers("offset"), np.maximum, self._read
             wanted = rows.known("leader_epoch")
-        else:
-            at_ns, offset, late = rows.numbers("asked_ns"), rows.numbers("high_watermark"), np.minimum
-            wanted, kept = rows.where_word("source", "list_offsets") & rows.known("asked_ns"), self._served
-            wanted &= rows.known("leader_epoch")
-        by_broker = () if rows.table == "polls" else ("broker",)
-        for (topic, partition, epoch, *broker), every in rows.parts("partition", "leader_epoch", *by_broker):
-            here = every[wanted[every]]
-            at = TopicPartition(topic, partition)
-            if not len(here) or (broker and broker[0] != _only_leader(self._timeline, at, epoch)):
-                continue
-            (buckets,), found = added_up(
-                [at_ns[here] >> _MILLISECOND_BITS],
-                {"at": at_ns[here], "offset": offset[here]},
-                {"at": late, "offset": late},
-            )
-            kept.setdefault((at, epoch), []).append(np.stack([buckets, found["at"], found["offset"]]))
+            for (topic, partition, epoch), every in rows.parts("partition", "leader_epoch"):
+                if len(here := every[wanted[every]]):
+                    found = _by_milliseconds(rows.numbers("polled_ns")[here], rows.numbers("offset")[here], np.maximum)
+                    self._read.setdefault((TopicPartition(topic, partition), epoch), []).append(found)
+            return
+        wanted = rows.where_word("source", "list_offsets") & rows.known("asked_ns") & rows.known("leader_epoch")
+        for (topic, partition, epoch, broker), every in rows.parts("partition", "leader_epoch", "broker"):
+            if len(here := every[wanted[every]]):
+                found = _by_milliseconds(
+                    rows.numbers("asked_ns")[here], rows.numbers("high_watermark")[here], np.minimum
+                )
+                self._served.setdefault((TopicPartition(topic, partition), epoch, broker), []).append(found)
 
     def result(self) -> ReadsAndHws:
         """Return the reads."""
-        served = {place: _in_order(parts, np.minimum) for place, parts in self._served.items() if place in self._read}
-        rising = {
-            place: found for place, found in served.items() if len(found[1]) > 1 and (np.diff(found[1]) >= 0).all()
-        }
-        above = [row for place, (asked_ns, hws) in rising.items() for row in self._above(*place, asked_ns[1:], hws[1:])]
-        return ReadsAndHws(len(rising), above)
+        above, compared = list[Row](), 0
+        for at, epoch in self._read:
+            if (served := self._served.get((at, epoch, _only_leader(self._timeline, at, epoch)))) is None:
+                continue
+            asked_ns, hws = _in_order(served, np.minimum)
+            if len(hws) > 1 and (np.diff(hws) >= 0).all():
+                compared += 1
+                above += self._above(at, epoch, asked_ns[1:], hws[1:])
+        return ReadsAndHws(compared, above)
 
     def _above(self, at: TopicPartition, epoch: int, asked_ns: Ints, hws: Ints) -> Iterator[Row]:
         """Yield the first read that an answer shows to be above the HW."""
@@ -120,9 +115,13 @@ def _only_leader(timeline: Timeline, at: TopicPartition, epoch: int) -> int | No
     return None if again else leader
 
 
-def _in_order(parts: Sequence[Ints], late: np.ufunc) -> tuple[Ints, Ints]:
+def _by_milliseconds(at_ns: Ints, offsets: Ints, late: np.ufunc) -> Ints:
+    """Return one time and one offset of each millisecond, as rows: the last ones, or with `np.minimum` the first."""
+    _, found = added_up([at_ns >> _MILLISECOND_BITS], {"at": at_ns, "offset": offsets}, {"at": late, "offset": late})
+    return np.stack([found["at"], found["offset"]])
+
+
+def _in_order(parts: Sequence[Ints], late: np.ufunc) -> Ints:
     """Return times and offsets, one of each millisecond, by time."""
-    buckets, at_ns, offsets = np.concatenate(parts, axis=1)
-    _, found = added_up([buckets], {"at": at_ns, "offset": offsets}, {"at": late, "offset": late})
-    order = np.argsort(found["at"], kind="stable")
-    return found["at"][order], found["offset"][order]
+    at_ns, offsets = np.concatenate(parts, axis=1)
+    return _by_milliseconds(at_ns, offsets, late)

@@ -28,13 +28,22 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def finding(
-    *, exercised: int, violations: Sequence[Row], unknown: Sequence[Row] = (), cases: int | None = None
+    *,
+    exercised: int,
+    violations: Sequence[Row],
+    unknown: Sequence[Row] = (),
+    cases: int | None = None,
+    doubt: str | None = None,
 ) -> Finding:
     """Merge the cases of a check into one finding: violated, unknown, then holds.
 
     `exercised` counts the cases that the check looked at. The rows of the worst status are the
-    evidence. `cases` counts the violations where that differs from the number of rows.
+    evidence. `cases` counts the violations where that differs from the number of rows. `doubt` says why the violations
+    may be none: they are unknown then.
     """
+    if doubt is not None:
+        unknown = [*unknown, *(row | {"why": doubt} for row in violations)]
+        violations = ()
     if violations:
         return Finding(status="violated", evidence=tuple(violations), cases=cases)
     if unknown:

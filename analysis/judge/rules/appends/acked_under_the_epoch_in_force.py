@@ -24,8 +24,7 @@ def _check(judged: Judged) -> Finding:
     found = record.seen(FindLateEpochs)
     late = [row for one in found.late for row in late_records(record, one)]
     doubt = "a clock was set" if record.unsure_spans else _COPY if late and why_lossy(record) is not None else None
-    unknown = [row | {"why": doubt} for row in late] if doubt is not None else []
-    return finding(exercised=found.ended, violations=[] if unknown else late, unknown=unknown)
+    return finding(exercised=found.ended, violations=late, doubt=doubt)
 
 
 RULE = Clause(

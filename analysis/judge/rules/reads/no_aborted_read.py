@@ -25,12 +25,10 @@ def _check(judged: Judged) -> Finding:
     rows = [client_row(one) for one in found]
     return finding(
         exercised=exercised,
-        violations=[] if lossy is not None else rows,
-        unknown=[
-            *unknown_rows(aborted_read.RULE.name, exercised, judged.unknown),
-            *([row | {"why": lossy} for row in rows] if lossy is not None else []),
-        ],
+        violations=rows,
+        unknown=unknown_rows(aborted_read.RULE.name, exercised, judged.unknown),
         cases=sum(one.count for one in found),
+        doubt=lossy,
     )
 
 

@@ -15,9 +15,8 @@ from analysis.judge.rules.judged import Judged
 
 def _check(judged: Judged) -> Finding:
     found = judged.record.seen(FindReadsAboveHw)
-    is_unsure = bool(judged.record.unsure_spans)
-    unknown = [row | {"why": "a clock was set"} for row in found.above] if is_unsure else []
-    return finding(exercised=found.compared, violations=[] if is_unsure else found.above, unknown=unknown)
+    doubt = "a clock was set" if judged.record.unsure_spans else None
+    return finding(exercised=found.compared, violations=found.above, doubt=doubt)
 
 
 RULE = Clause(

@@ -43,8 +43,7 @@ def _check(judged: Judged) -> Finding:
             row: Row = {"topic": at.topic, "partition": at.partition, "offset": offset, "txn": ended.txn}
             wrong.append(row | {"answered": ended.outcome, "marker": marker.says, "marker_offset": marker.offset})
     doubt = (why_lossy(record) or _why_late(record)) if wrong else None
-    unknown = [row | {"why": doubt} for row in wrong] if doubt is not None else []
-    return finding(exercised=len(markers), violations=[] if unknown else wrong, unknown=unknown)
+    return finding(exercised=len(markers), violations=wrong, doubt=doubt)
 
 
 def _why_late(record: Record) -> str | None:

@@ -33,7 +33,7 @@ MADE = "commits: status=acked commit=1 offset=1; status=unknown commit=2 offset=
     [
         ("", "not-exercised"),
         ("; status=served broker=1", "not-exercised"),  # the group has no offset
-        ("; status=served broker=1 offset=9", "not-exercised"),  # a commit of nobody whom the record knows
+        ("; status=served broker=1 offset=9", "not-exercised"),  # a commit without a number
         ("; status=served broker=1 commit=1 offset=1", "holds"),
         ("; status=served broker=1 commit=2 offset=4", "holds"),  # nobody knew what became of it
         ("; status=served broker=1 commit=1 offset=6", "violated"),
