@@ -9,6 +9,7 @@ from analysis.judge.coverage.client_facts import ReadPastElections
 from analysis.judge.coverage.topic_facts import ReadAgain
 from analysis.judge.coverage.transaction_facts import MarkerEpochs
 from analysis.judge.history.answers import CompareAnswers
+from analysis.judge.history.appends_below import FindAppendsBelow
 from analysis.judge.history.commit_offsets import OffsetsOfCommits
 from analysis.judge.history.epochs_of_acks import FindLateEpochs
 from analysis.judge.history.markers import LastOfTransactions
@@ -24,6 +25,7 @@ SCANS: tuple[type[Scan[Any]], ...] = (
     CompareAnswers,
     CountAckedSends,
     CountCopies,
+    FindAppendsBelow,
     FindLateEpochs,
     FindReadsAboveHw,
     LastOfTransactions,
