@@ -22,7 +22,8 @@ from ebbtide.kraft.commits import CommittedBatch
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
 from ebbtide.record.clients import ClientEvent, write_client_events
-from ebbtide.record.files import QUORUM_FILE, RAW_DIR, WITNESS_DIR
+from ebbtide.record.clock import ClockReading
+from ebbtide.record.files import CLOCK_FILE, QUORUM_FILE, RAW_DIR, WITNESS_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import (
     FinalOffsets,
@@ -111,7 +112,7 @@ _BEGINS_S = {"partitions": 1, "sends": 20, "copies": 25, "commits": 30, "polls":
 _JOINING = ((0, "registered"), (0.5, "unfenced"))
 """What each broker does first, in every example."""
 _METADATA = ("partitions", "brokers", "configs")
-_BESIDE_TABLES = ("steps", "setting", "witness", "quorum")
+_BESIDE_TABLES = ("steps", "setting", "witness", "quorum", "clock")
 _GIVES = ("gives", "unknown")
 
 
@@ -187,6 +188,8 @@ def record_of(example: Example, folder: Path) -> Record:
     if "marker" in setting:
         says, epoch = setting["marker"].split(",")
         write_transaction(folder / RAW_DIR / "broker-1" / "t-0", commits=says == "commit", epoch=int(epoch))
+    if "clock" in texts:
+        _write_clock(folder, dict(_words(" ".join(texts["clock"]))))
     if "quorum" in texts:
         _write_quorum(folder, dict(_words(" ".join(texts["quorum"]))))
     return as_record(folder, manifest)
@@ -316,6 +319,13 @@ def _log_start(moved: str | None, answer: str, at_s: float) -> Row:
     old, new = moved.split(",")
     times = {"asked_ns": ns(at_s), "answered_ns": ns(at_s + 0.1)}
     return {"answer": answer, "log_start": {"old": int(old), "new": int(new), "leader_epoch": 0, **times}}
+
+
+def _write_clock(folder: Path, words: Mapping[str, str]) -> None:
+    """Write a reading for each second in which the metadata log grew."""
+    seconds = range(int(words["from"]), int(words["to"]) + 1)
+    readings = [ClockReading(at_ns=ns(at), wall_ns=ns(at), metadata_end=at) for at in seconds]
+    (folder / CLOCK_FILE).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in readings))
 
 
 def _write_quorum(folder: Path, words: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.rule import DeclaredRule
 from analysis.rows.question import KindQuestion
 
-SUBJECTS = ("losses", "reads", "appends", "leaders", "partitions", "quorum", "groups", "transactions")
+SUBJECTS = ("losses", "reads", "appends", "leaders", "partitions", "quorum", "groups", "transactions", "duties")
 """The folders, in the order of verdict.json and of the pages."""
 
 

@@ -4,10 +4,13 @@ import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.IntPredicate;
 import net.bytebuddy.asm.Advice;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.message.BrokerHeartbeatRequestData;
 import org.apache.kafka.common.metadata.PartitionChangeRecord;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.metadata.PartitionRegistration;
@@ -16,6 +19,7 @@ import org.apache.kafka.metadata.PartitionRegistration;
 public final class Controller {
     private static final int RECOVERING = 1;
     private static final byte NO_CHANGE = -1;
+    private static final Map<Integer, Long> FIRST_EPOCHS = new ConcurrentHashMap<>();
 
     private Controller() {
     }
@@ -235,6 +239,20 @@ public final class Controller {
                 expired = Optional.empty();
             }
         }
+    }
+
+    public static class RegisteredBrokerStaysFenced {
+        @Advice.OnMethodEnter
+        public static void before(@Advice.Argument(0) int broker, @Advice.Argument(1) BrokerHeartbeatRequestData asks) {
+            if (!asks.wantFence() && !asks.wantShutDown() && isBack(broker, asks.brokerEpoch()) && Planted.acts()) {
+                asks.setWantFence(true);
+            }
+        }
+    }
+
+    /** Whether a broker has registered again since its first heartbeat. */
+    public static boolean isBack(int broker, long epoch) {
+        return FIRST_EPOCHS.computeIfAbsent(broker, absent -> epoch) != epoch;
     }
 
     public static class ClearedElrStays {

@@ -90,6 +90,15 @@ public final class Leader {
         }
     }
 
+    public static class IsrNeverGrows {
+        @Advice.OnMethodExit
+        public static void after(@Advice.Return(readOnly = false) boolean needs) {
+            if (needs && Planted.acts()) {
+                needs = false;
+            }
+        }
+    }
+
     public static class FollowerJoinsIsrBehindHw {
         @Advice.OnMethodExit
         public static void after(@Advice.Return(readOnly = false) boolean isInSync) {

@@ -1,0 +1,1 @@
+"""Clauses on what Kafka must do by itself, within a time."""

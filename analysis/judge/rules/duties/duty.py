@@ -1,0 +1,125 @@
+"""Duties: what Kafka must do by itself, within a time.
+
+A duty begins, somebody owes it, a rule says within which time, and it ends once it is kept, or once nobody owes it any
+more. A module here finds the duties of one sort in a record. Whether they are broken is decided here, for all alike.
+
+A duty is broken if it is not kept within thrice the time that the rule allows. It is unknown who broke it, unless all
+that time:
+
+- the metadata log went on, never still for as long as the rule allows, or for a session: the controllers and the host
+  were alive. A controller that has nothing else to do writes a record every half a second;
+- each broker that owes it was unfenced, so its heartbeats came. Where that ends, its duty is over;
+- no fault was in force that could keep them from it. After a fault, a duty begins when it was healed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from analysis.judge.history.contact import end_of
+from analysis.judge.history.evidence import Row
+from analysis.judge.rules.findings import Finding, finding, unknown_finding
+from analysis.record.record import Record
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.table import KINDS
+
+PATIENCE = 3
+"""A duty is broken after so many times the time that its rule allows."""
+SECOND_NS = 1_000_000_000
+_IS_NO_FAULT = frozenset(kind for kind, one in KINDS.items() if one.family in ("admin", "recovery", "waiting"))
+
+
+class Duty(NamedTuple):
+    """What somebody owes.
+
+    - `about`: who owes what, as evidence.
+    - `since_ns`: when it surely had begun.
+    - `within_ns`: the time that the rule allows.
+    - `kept_ns`: when it was kept; None: it never was.
+    - `over_ns`: when nobody owed it any more, kept or not; None: never.
+    - `despite`: the faults, by the index of their step, in spite of which it is owed.
+    """
+
+    about: Row
+    since_ns: int
+    within_ns: int
+    kept_ns: int | None = None
+    over_ns: int | None = None
+    despite: Collection[int] = ()
+
+    @property
+    def broken_ns(self) -> int:
+        """When the duty is broken if it is not kept by then."""
+        return self.since_ns + PATIENCE * self.within_ns
+
+
+def finding_on_duties(record: Record, duties: Iterable[Duty]) -> Finding:
+    """Return a violation for each broken duty; what may have kept its debtors from it leaves it unknown."""
+    if record.proven_steps is None:
+        return unknown_finding("no steps say which faults were in force")
+    exercised = 0
+    violations: list[Row] = []
+    unknown: list[Row] = []
+    for duty in duties:
+        if duty.kept_ns is not None and duty.kept_ns <= duty.broken_ns:
+            exercised += 1
+        elif duty.over_ns is None or duty.over_ns > duty.broken_ns:
+            row = duty.about | {"since_ns": duty.since_ns, "allowed_s": duty.within_ns / SECOND_NS}
+            why = why_excused(record, duty)
+            violations += [row] if why is None else []
+            unknown += [] if why is None else [row | {"why": why}]
+    return finding(exercised=exercised, violations=violations, unknown=unknown)
+
+
+def why_excused(record: Record, duty: Duty) -> str | None:
+    """Return what else than Kafka may have kept the debtors from their duty; None: nothing."""
+    since_ns, until_ns = duty.since_ns, duty.broken_ns
+    if record.unsure_spans:
+        return "a clock was set"
+    for step in record.proven_steps or ():
+        if step.index not in duty.despite and _is_in_force(step, since_ns, until_ns):
+            return f"step {step.index} ({step.step}) was in force meanwhile"
+    grown = [at for at in _growths(record) if since_ns <= at <= until_ns]
+    stillest = max(after - before for before, after in pairwise([since_ns, *grown, until_ns]))
+    if stillest > min(duty.within_ns, record.session_timeout_s * SECOND_NS):
+        return f"the metadata log did not grow for {stillest / SECOND_NS:.1f} s, or nobody watched it"
+    return None
+
+
+def healed_ns(record: Record) -> int | None:
+    """Return when the last fault of the run was healed, by its proof; None: one was not, or nobody knows."""
+    times = [record.manifest.start_ns or 0]
+    for step in record.proven_steps or ():
+        if step.fired_ns is not None:
+            end_ns = step.fired_ns if step.step in _IS_NO_FAULT else end_of_fault(step)
+            if end_ns is None:
+                return None
+            times.append(end_ns)
+    return None if record.proven_steps is None else max(times)
+
+
+def end_of_fault(step: StepEntry) -> int | None:
+    """Return when a step has no effect any more; a step that nothing heals ends with its effect."""
+    kind = KINDS.get(step.step)
+    return step.effect_ns if kind is not None and kind.healed_by is None else end_of(step)
+
+
+def _is_in_force(step: StepEntry, since_ns: int, until_ns: int) -> bool:
+    if step.fired_ns is None or step.step in _IS_NO_FAULT:
+        return False
+    end_ns = end_of_fault(step)
+    return step.fired_ns <= until_ns and (end_ns is None or end_ns > since_ns)
+
+
+def _growths(record: Record) -> Sequence[int]:
+    """Return when the metadata log was seen to be longer than before."""
+    readings = record.clocks.readings
+    return [after.at_ns for before, after in pairwise(readings) if after.metadata_end > before.metadata_end]
+
+
+def unfenced_since(record: Record, broker: int) -> int | None:
+    """Return since when a broker is unfenced at the end of the run; None: it is not."""
+    last = next((one for one in reversed(record.timeline.brokers) if one.broker == broker), None)
+    return last.at_ns if last is not None and last.event == "unfenced" else None

@@ -1,0 +1,70 @@
+"""A duty is broken only where its debtors were alive for thrice the time allowed, and nothing kept them from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from clause_cases import NOTHING_FOUND, checked
+from worked_examples import example_of, record_of
+
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.duties import fenced_broker_leaves_isr, healed_replica_joins_isr
+from analysis.judge.rules.judged import Judged
+
+FENCED, HEALED = fenced_broker_leaves_isr.RULE, healed_replica_joins_isr.RULE
+
+
+def found(rule: Clause, folder: Path, **instead: str) -> tuple[str, str]:
+    """Return what a clause finds in its example with other rows in some tables: the status, and the first reason."""
+    example = example_of(rule)
+    rows = {**example.rows, **{table: text.split(";") for table, text in instead.items()}}
+    record = record_of(example._replace(rows=rows), folder / "record")
+    (module,) = [one for one in (fenced_broker_leaves_isr, healed_replica_joins_isr) if rule is one.RULE]
+    one = checked(module, Judged(record, NOTHING_FOUND, ()))
+    return one.found.status, one.why
+
+
+def test_a_replica_that_comes_back_late_is_excused(tmp_path: Path) -> None:
+    states = "leader=1;at=5 isr=1,2;at=60 isr=1,2,3"
+    assert found(HEALED, tmp_path, partitions=states) == ("holds", "")
+
+
+@pytest.mark.parametrize(
+    ("rule", "clock", "why"),
+    [
+        (HEALED, "from=0 to=12", "the metadata log did not grow for"),
+        (FENCED, "from=0 to=5", "the metadata log did not grow for"),
+    ],
+)
+def test_nobody_is_accused_where_the_host_may_have_been_busy(
+    tmp_path: Path, rule: Clause, clock: str, why: str
+) -> None:
+    status, reason = found(rule, tmp_path, clock=clock)
+    assert (status, why in reason) == ("unknown", True)
+
+
+def test_a_follower_that_is_fenced_owes_nothing(tmp_path: Path) -> None:
+    assert found(HEALED, tmp_path, brokers="at=9 broker=3 event=fenced") == ("holds", "")
+
+
+def test_a_follower_that_was_fenced_has_its_time_from_then_on(tmp_path: Path) -> None:
+    events = "at=9 broker=3 event=fenced;at=62 broker=3 event=unfenced"
+    assert found(HEALED, tmp_path, brokers=events)[0] == "unknown"
+
+
+def test_a_fault_that_nobody_healed_excuses_all(tmp_path: Path) -> None:
+    assert found(HEALED, tmp_path, steps="step=kill nodes=2 at=4") == ("not-exercised", "")
+
+
+def test_without_the_elr_the_last_member_of_the_isr_stays_there(tmp_path: Path) -> None:
+    events = "at=5 broker=1 event=fenced"
+    off = "at=2 resource=feature:eligible.leader.replicas.version name=level value=0"
+    states = "leader=1 isr=1"
+    assert found(FENCED, tmp_path / "off", partitions=states, brokers=events, configs=off)[0] == "not-exercised"
+    assert found(FENCED, tmp_path / "on", partitions=states, brokers=events)[0] == "violated"
+
+
+def test_a_broker_that_is_unfenced_at_once_owes_nothing(tmp_path: Path) -> None:
+    events = "at=5 broker=3 event=fenced;at=6 broker=3 event=unfenced"
+    assert found(FENCED, tmp_path, brokers=events) == ("not-exercised", "")
