@@ -18,8 +18,8 @@ from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.topic_lives import deletion_times
 
-_BYTES_PER_S = 1_000_000
-"""So much a follower copies at least; on two idle cores it is some hundred times as much."""
+_BYTES_PER_S = 20_000_000
+"""So much is copied at least, counted over all replicas of the run; on two idle cores it is some ten times as much."""
 _BYTES_OF_A_RECORD = 200
 """The most that a record takes beside its payload."""
 
