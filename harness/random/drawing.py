@@ -127,7 +127,7 @@ def _draw_setting(random: Random, seed: int, kafka: str, features: Mapping[str, 
                 replication_factor=3,
                 min_isr=random.choices((2, 3, 1), (7, 2, 1))[0],
                 assignment=assignment,
-                config={"unclean.leader.election.enable": "true"} if random.random() < 0.1 else {},
+                config=_draw_config(random),
             )
         },
         producers=_draw_producers(random),
@@ -137,6 +137,19 @@ def _draw_setting(random: Random, seed: int, kafka: str, features: Mapping[str, 
     )
 
 
+def _draw_config(random: Random) -> dict[str, str]:
+    """Draw a topic's settings: other elections, logs of many segments, logs that are flushed before each ack."""
+    return {
+        config: value
+        for config, value, share in (
+            ("unclean.leader.election.enable", "true", 0.1),
+            ("segment.ms", "1000", 0.25),
+            ("flush.messages", "1", 0.1),
+        )
+        if random.random() < share
+    }
+
+
 def _draw_producers(random: Random) -> tuple[ProducerSpec, ...]:
     """Draw a producer with acks=all, and sometimes a second one with acks=0 or acks=1."""
 
@@ -144,9 +157,9 @@ def _draw_producers(random: Random) -> tuple[ProducerSpec, ...]:
         return ProducerSpec(id=id, topic=TOPIC, acks=acks, rate_per_s=random.choice((100.0, 300.0)))
 
     first, kind = producer(1), random.random()
-    if kind < 0.15:
+    if kind < 0.25:
         first = msgspec.structs.replace(first, idempotent=True)
-    elif kind < 0.25:
+    elif kind < 0.4:
         first = msgspec.structs.replace(first, transactional=True, txn_records=20, abort_every=5)
     weaker: tuple[Acks, ...] = ("0", "1", "1")
     return (first, producer(2, random.choice(weaker))) if random.random() < 0.4 else (first,)
@@ -154,7 +167,7 @@ def _draw_producers(random: Random) -> tuple[ProducerSpec, ...]:
 
 def _draw_consumers(random: Random) -> tuple[ConsumerSpec, ...]:
     isolation = random.choice(_ISOLATIONS)
-    if random.random() < 0.5:
+    if random.random() < 0.3:
         return ()
-    group = "g" if random.random() < 0.3 else None
+    group = "g" if random.random() < 0.4 else None
     return (ConsumerSpec(id=1, topics=(TOPIC,), isolation=isolation, group=group),)

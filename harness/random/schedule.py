@@ -13,7 +13,7 @@ from ebbtide.scenario.steps.disk import MendDiskStep
 from ebbtide.scenario.steps.network import HealStep
 from ebbtide.scenario.steps.process import ResumeStep, StartStep
 from ebbtide.scenario.steps.step import StepSpec, WaitStep
-from ebbtide.scenario.steps.table import HEALERS, KINDS, StepKind
+from ebbtide.scenario.steps.table import HEALERS, KINDS, TAKES_DOWN, StepKind
 from ebbtide.scenario.steps.wire import ReleaseStep
 from ebbtide.scenario.triggers import AckedTrigger
 from harness.random.kind import StepGenerator, waiting_s
@@ -42,7 +42,10 @@ GENERATORS: dict[StepKind, StepGenerator] = {
 
 FIRST_ACKED = 200
 _HEAL_EARLIER_S = 10.0
-"""After an outage of this length, healing steps are drawn twice as often."""
+"""After an outage of this length, healing steps are drawn twice as often.
+
+So are failures while a broker returns: it truncates its log then, and fetches what it lacks (KIP-101, KIP-279).
+"""
 
 
 def build_steps(world: World, slots: Iterable[StepSpec | None], random: Random) -> tuple[StepSpec, ...]:
@@ -101,7 +104,8 @@ def _weight(world: World, kind: StepKind) -> float:
     since_s = world.outage_since_s
     long_broken = since_s is not None and world.used_s - since_s > _HEAL_EARLIER_S
     hurry = (kind in HEALERS and long_broken) or (kind == "upgrade" and world.is_mixed)
-    return KINDS[kind].weight * (2.0 if hurry else 1.0)
+    second = kind in TAKES_DOWN and any(broker.returning for broker in world.brokers.values())
+    return KINDS[kind].weight * (2.0 if hurry or second else 1.0)
 
 
 def _healing_steps(world: World) -> list[StepSpec]:

@@ -36,13 +36,14 @@ def _propose(kind: StepKind) -> Propose:
         running = [one for one, state in world.brokers.items() if state.process == "up"]
         if len(world.rules) >= _RULES_MAX or not running:
             return None
-        at_clients = random.random() < 0.15
+        at_clients = random.random() < 0.25
         broker = draw_broker(world, random, running)
         assert broker is not None, "somebody runs"
         target = Role("clients") if at_clients else Role.of_broker(broker)
         api, trigger = random.choice(_OF_CLIENTS if at_clients else _OF_BROKERS), draw_delay(random)
         keys: dict[str, object] = {}
-        if issubclass(type_, DirectedRuleStep) and random.random() < 0.3:
+        # A client that gets no answer sends again, which shows how Kafka knows a batch that it already has.
+        if issubclass(type_, DirectedRuleStep) and random.random() < (0.6 if at_clients else 0.3):
             keys["direction"] = "response"
         if not at_clients and api == "Fetch" and random.random() < 0.7:
             others = [Role("controllers"), *(Role.of_broker(one) for one in world.brokers if one != broker)]

@@ -25,10 +25,10 @@ from ebbtide.scenario.plain_values import rename_brokers
 from ebbtide.scenario.steps.admin import DeleteRecordsStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.table import KINDS, StepKind
+from ebbtide.scenario.steps.table import KINDS, TAKES_DOWN, StepKind
 from ebbtide.scenario.write import brief_text_of, text_of
 from harness.cli.main import main
-from harness.random.drawing import STEPS, draw, with_steps
+from harness.random.drawing import STEPS, draw, with_steps, world_of
 from harness.random.guide import CORPUS, Guide, coverage_marks
 from harness.random.mutation import mutate
 from harness.random.quorum import first_voters
@@ -54,7 +54,7 @@ def assert_valid(scenario: Scenario) -> None:
 @functools.cache
 def drawn(kafka: str) -> tuple[Scenario, ...]:
     """The schedules of the first seeds."""
-    return tuple(draw(seed, kafka=kafka) for seed in range(400))
+    return tuple(draw(seed, kafka=kafka) for seed in range(500))
 
 
 def test_the_generator_knows_every_kind_of_step() -> None:
@@ -63,6 +63,24 @@ def test_the_generator_knows_every_kind_of_step() -> None:
 
 def test_every_kind_of_step_is_drawn() -> None:
     assert {step.step for one in drawn("4.3.1") for step in one.steps} == set(GENERATORS)
+
+
+def test_logs_of_many_segments_and_flushed_logs_are_drawn() -> None:
+    drawn_settings = {config for one in drawn("4.3.1") for config in one.topics["t"].config}
+    assert drawn_settings == {"unclean.leader.election.enable", "segment.ms", "flush.messages"}
+
+
+def test_a_second_failure_is_drawn_more_often_while_a_broker_returns() -> None:
+    def count_failures(*, returning: bool) -> int:
+        first, count = draw(1, kafka="4.3.1"), 0
+        for seed in range(150):
+            world = world_of(first)
+            world.brokers[2].returning = returning
+            second = build_steps(world, [None], Random(seed))[1]
+            count += second.step in TAKES_DOWN
+        return count
+
+    assert count_failures(returning=True) > 1.3 * count_failures(returning=False)
 
 
 @settings(max_examples=120)
