@@ -39,6 +39,8 @@ def min_isr(*levels: tuple[float, int | None]) -> tuple[Any, ...]:
         (min_isr((0, 2), (BY_S + 0.1, 3)), {"acks_all": False, "read_s": SENT_S + 0.1}, "last-known-leader"),
         (min_isr((0, 2), (BY_S + 0.1, 3)), {"acks_all": False, "read_s": BY_S + 0.1}, None),
         (min_isr((0, 2), (BY_S + 0.1, 3)), {"done_s": BY_S + 0.1, "read_s": SENT_S + 0.1}, "last-known-leader"),
+        # It was read before it was sent, which leaves no time in which it was committed.
+        (min_isr((0, 2), (SINCE_S, 3)), {"acks_all": False, "read_s": SINCE_S - 1}, None),
         # The first level that is known holds from the start on.
         (min_isr((SENT_S + 1, 2)), {}, "last-known-leader"),
     ],
