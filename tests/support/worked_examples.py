@@ -292,6 +292,7 @@ def _end(tables: Mapping[str, list[Row]], place: tuple[str, int]) -> int:
 def _step(number: int, words: dict[str, str]) -> StepEntry:
     nodes, at_s = tuple(int(node) for node in words.pop("nodes").split(",")), float(words.pop("at"))
     step, answer, moved = words.pop("step"), words.pop("answer", "NONE"), words.pop("log_start", None)
+    lost = _lost(words.pop("leo", None), words.pop("method", "fs-shutdown"))
     when = Span(first_ns=ns(at_s), last_ns=ns(at_s + 0.1))
     return StepEntry(
         index=number,
@@ -300,7 +301,7 @@ def _step(number: int, words: dict[str, str]) -> StepEntry:
         fired_ns=ns(at_s),
         effect_ns=ns(at_s + 0.1),
         parameters={key: int(value) if value.isdigit() else value for key, value in words.items()},
-        proof={"probe": "ok", **_log_start(moved, answer, at_s)},
+        proof={"probe": "ok", **_log_start(moved, answer, at_s), **lost},
         of_node={node: NodeTimes(ended=when, log_gone=when if step == "wipe-disk" else None) for node in nodes},
     )
 
@@ -310,6 +311,14 @@ def write_transaction(log: Path, *, commits: bool, epoch: int = 0, marker_at: in
     says = struct.pack(">hh", 0, commits)
     marker = build.batch(marker_at, [(says, b"", ())], flags=_TRANSACTIONAL | _CONTROL, producer=(7, epoch, -1))
     build.write_log(log, build.batch(0, [(None, b"", ())], flags=_TRANSACTIONAL, producer=(7, 0, 0)), marker)
+
+
+def _lost(ends: str | None, method: str) -> Row:
+    """The figures of a power loss; `1,0`: the end of the log of t-0 before and after."""
+    if ends is None:
+        return {}
+    before, after = ends.split(",")
+    return {"method": method, "logs": {"t-0": {"leo_before": int(before), "leo_after": int(after)}}}
 
 
 def _log_start(moved: str | None, answer: str, at_s: float) -> Row:

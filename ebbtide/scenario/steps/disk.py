@@ -38,6 +38,11 @@ class DirectoryStep(TargetStep, frozen=True, kw_only=True):
 class PowerLossStep(TargetStep, frozen=True, kw_only=True, tag="power-loss"):
     """Ends a process and takes from its volume what was not fsynced."""
 
+    class Proof(StepProof, frozen=True, kw_only=True):
+        """By which method the records were taken: `fs-shutdown` is the kernel's own, by what was fsynced."""
+
+        method: str | None = None
+
     kind = _loss(
         does="SIGKILL, then everything that was not fsynced is lost",
         proof="the pid no longer exists, the volume refused a write, and a file without fsync did not come back",
