@@ -37,6 +37,7 @@ from ebbtide.record.manifest import (
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES, WITNESS_SCHEMA
+from ebbtide.scenario.steps.table import STARTERS
 
 Row = dict[str, Any]
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
@@ -294,6 +295,9 @@ def _step(number: int, words: dict[str, str]) -> StepEntry:
     step, answer, moved = words.pop("step"), words.pop("answer", "NONE"), words.pop("log_start", None)
     lost = _lost(words.pop("leo", None), words.pop("method", "fs-shutdown"))
     when = Span(first_ns=ns(at_s), last_ns=ns(at_s + 0.1))
+    times = NodeTimes(ended=when, log_gone=when if step == "wipe-disk" else None)
+    if step in STARTERS:
+        times = NodeTimes(started=when)
     return StepEntry(
         index=number,
         step=step,
@@ -302,7 +306,7 @@ def _step(number: int, words: dict[str, str]) -> StepEntry:
         effect_ns=ns(at_s + 0.1),
         parameters={key: int(value) if value.isdigit() else value for key, value in words.items()},
         proof={"probe": "ok", **_log_start(moved, answer, at_s), **lost},
-        of_node={node: NodeTimes(ended=when, log_gone=when if step == "wipe-disk" else None) for node in nodes},
+        of_node=dict.fromkeys(nodes, times),
     )
 
 

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from clause_cases import NOTHING_FOUND, checked
 from worked_examples import example_of, record_of
 
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.duties import fenced_broker_leaves_isr, healed_replica_joins_isr
+from analysis.judge.rules.duties import (
+    dead_broker_is_fenced,
+    eligible_replica_leads,
+    fenced_broker_leaves_isr,
+    healed_replica_joins_isr,
+)
 from analysis.judge.rules.judged import Judged
 
-FENCED, HEALED = fenced_broker_leaves_isr.RULE, healed_replica_joins_isr.RULE
+DEAD, ELIGIBLE, FENCED, HEALED = (
+    dead_broker_is_fenced,
+    eligible_replica_leads,
+    fenced_broker_leaves_isr,
+    healed_replica_joins_isr,
+)
 
 
-def found(rule: Clause, folder: Path, **instead: str) -> tuple[str, str]:
+def found(rule: ModuleType, folder: Path, **instead: str) -> tuple[str, str]:
     """Return what a clause finds in its example with other rows in some tables: the status, and the first reason."""
-    example = example_of(rule)
+    example = example_of(rule.RULE)
     rows = {**example.rows, **{table: text.split(";") for table, text in instead.items()}}
     record = record_of(example._replace(rows=rows), folder / "record")
-    (module,) = [one for one in (fenced_broker_leaves_isr, healed_replica_joins_isr) if rule is one.RULE]
-    one = checked(module, Judged(record, NOTHING_FOUND, ()))
+    one = checked(rule, Judged(record, NOTHING_FOUND, ()))
     return one.found.status, one.why
 
 
@@ -38,7 +47,7 @@ def test_a_replica_that_comes_back_late_is_excused(tmp_path: Path) -> None:
     ],
 )
 def test_nobody_is_accused_where_the_host_may_have_been_busy(
-    tmp_path: Path, rule: Clause, clock: str, why: str
+    tmp_path: Path, rule: ModuleType, clock: str, why: str
 ) -> None:
     status, reason = found(rule, tmp_path, clock=clock)
     assert (status, why in reason) == ("unknown", True)
@@ -68,3 +77,26 @@ def test_without_the_elr_the_last_member_of_the_isr_stays_there(tmp_path: Path) 
 def test_a_broker_that_is_unfenced_at_once_owes_nothing(tmp_path: Path) -> None:
     events = "at=5 broker=3 event=fenced;at=6 broker=3 event=unfenced"
     assert found(FENCED, tmp_path, brokers=events) == ("not-exercised", "")
+
+
+KILL = "step=kill nodes=3 at=5"
+
+
+@pytest.mark.parametrize(
+    "step", ["step=start nodes=3 at=20", "step=kill nodes=100 at=30"], ids=["started", "controller"]
+)
+def test_a_broker_that_starts_again_or_has_a_dead_controller_need_not_be_fenced(tmp_path: Path, step: str) -> None:
+    assert found(DEAD, tmp_path, steps=f"{KILL};{step}")[0] != "violated"
+
+
+def test_a_fault_on_another_broker_keeps_no_controller_from_fencing(tmp_path: Path) -> None:
+    assert found(DEAD, tmp_path, steps=f"{KILL};step=kill nodes=2 at=30")[0] == "violated"
+
+
+def test_a_partition_whose_members_are_all_fenced_waits(tmp_path: Path) -> None:
+    assert found(ELIGIBLE, tmp_path, brokers="at=6 broker=2 event=fenced") == ("not-exercised", "")
+
+
+def test_a_member_that_was_unfenced_just_before_the_end_may_still_be_elected(tmp_path: Path) -> None:
+    events = "at=6 broker=2 event=fenced;at=40 broker=2 event=unfenced"
+    assert found(ELIGIBLE, tmp_path, brokers=events)[0] == "unknown"

@@ -1,0 +1,59 @@
+"""KIP-966: where no replica leads, the controller elects a member of the ISR or the ELR that is unfenced.
+
+"The replica gets unfenced. If the replica is an ELR member and ISR is empty, this replica will be elected as leader."
+Judged at the end of a run, once each fault is healed. A session is allowed, though the controller does it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties, healed_ns, unfenced_since
+from analysis.judge.rules.findings import Finding, state_row
+from analysis.judge.rules.judged import Judged
+from analysis.record.record import Record
+from ebbtide.record.topic_lives import deletion_times
+
+
+def _check(judged: Judged) -> Finding:
+    return finding_on_duties(judged.record, _duties(judged.record))
+
+
+def _duties(record: Record) -> Iterator[Duty]:
+    healed = healed_ns(record)
+    if healed is None:
+        return
+    deleted = deletion_times(record.proven_steps or ())
+    for (topic, _), states in record.timeline.partitions.items():
+        last = states[-1]
+        unfenced = [
+            (at_ns, one) for one in (*last.isr, *last.elr) if (at_ns := unfenced_since(record, one)) is not None
+        ]
+        if topic in deleted or not unfenced:
+            continue
+        first_ns, broker = min(unfenced)
+        since_ns = max(healed, first_ns, last.at_ns)
+        yield Duty(
+            about=state_row(last, broker=broker),
+            since_ns=since_ns,
+            within_ns=int(record.session_timeout_s * SECOND_NS),
+            kept_ns=since_ns if last.leader >= 0 else None,
+        )
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-966",
+    check=_check,
+    needed="never",
+    compares_times=True,
+    unknown_when="no replica leads at the end, and the run ended soon, or a controller may not have been alive",
+    example="""
+        Nobody leads from 5 s on. Broker 2 is in the ISR, and is unfenced.
+        partitions: leader=1; at=5 leader=-1 isr=2
+        clock: from=0 to=50
+        gives: broker=2 leader=-1
+    """,
+)
