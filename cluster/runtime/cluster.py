@@ -13,7 +13,7 @@ import shutil
 import signal
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -144,16 +144,24 @@ class Runtime(ABC):
             self._incarnations[node_id] = None if event is None else event.incarnation
         self._start_servers(node_ids)
 
-    def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
+    def wait_ready(
+        self, node_ids: Sequence[int], timeout_s: float, poll_cluster: Callable[[], None] = lambda: None
+    ) -> None:
         """Wait until each process answers and each broker has registered again and is unfenced.
 
-        Controllers of a dynamic quorum are ready once one of them is active and the first voters are committed.
+        Controllers of a dynamic quorum are ready once one of them is active and the first voters are committed. Every
+        check calls `poll_cluster`.
 
         Raises `HarnessError` with the end of its log when a process died, `UsageError` when it died because of a
         property in the scenario, `WaitExpired` otherwise.
         """
+
+        def is_ready() -> bool:
+            poll_cluster()
+            return not self._why_not_ready(node_ids)
+
         wait_until(
-            lambda: not self._why_not_ready(node_ids),
+            is_ready,
             awaited=f"{', '.join(self.nodes[id].name for id in node_ids)} to be ready",
             timeout_s=timeout_s,
             last_seen=lambda: "; ".join(self._why_not_ready(node_ids)) or "all ready",

@@ -81,7 +81,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         try:
             # A broker that was restarted within its session is still unfenced in the log, with its old registration
             # and ISR. Only its new registration shows its present state.
-            self.runtime.wait_ready(tuple(self.runtime.nodes), self.scenario.settle_s)
+            self.runtime.wait_ready(tuple(self.runtime.nodes), self.scenario.settle_s, self.watch)
             wait_until(
                 is_settled,
                 awaited="every partition to have a leader and its full ISR",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
 from ebbtide.record.clients import ClientEvent, write_client_events
 from ebbtide.record.clock import ClockReading
-from ebbtide.record.files import CLOCK_FILE, QUORUM_FILE, RAW_DIR, WITNESS_DIR
+from ebbtide.record.files import CLOCK_FILE, LOGS_DIR, QUORUM_FILE, RAW_DIR, WITNESS_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import (
     FinalOffsets,
@@ -113,7 +114,7 @@ _BEGINS_S = {"partitions": 1, "sends": 20, "copies": 25, "commits": 30, "polls":
 _JOINING = ((0, "registered"), (0.5, "unfenced"))
 """What each broker does first, in every example."""
 _METADATA = ("partitions", "brokers", "configs")
-_BESIDE_TABLES = ("steps", "setting", "witness", "quorum", "clock")
+_BESIDE_TABLES = ("steps", "setting", "witness", "quorum", "clock", "logs")
 _GIVES = ("gives", "unknown")
 
 
@@ -189,6 +190,8 @@ def record_of(example: Example, folder: Path) -> Record:
     if "marker" in setting:
         says, epoch = setting["marker"].split(",")
         write_transaction(folder / RAW_DIR / "broker-1" / "t-0", commits=says == "commit", epoch=int(epoch))
+    for line in texts.get("logs", ()):
+        _write_log(folder, dict(_words(line)))
     if "clock" in texts:
         _write_clock(folder, dict(_words(" ".join(texts["clock"]))))
     if "quorum" in texts:
@@ -339,6 +342,15 @@ def _write_clock(folder: Path, words: Mapping[str, str]) -> None:
     seconds = range(int(words["from"]), int(words["to"]) + 1)
     readings = [ClockReading(at_ns=ns(at), wall_ns=ns(at), metadata_end=at) for at in seconds]
     (folder / CLOCK_FILE).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in readings))
+
+
+def _write_log(folder: Path, words: Mapping[str, str]) -> None:
+    """Write a line of a node's log, once or in each second; `_` stands for a blank."""
+    (folder / LOGS_DIR).mkdir(exist_ok=True)
+    with (folder / LOGS_DIR / f"{words['node']}.log").open("a") as log:
+        for at_s in range(int(words["at"]), int(words.get("to", words["at"])) + 1):
+            at = datetime.fromtimestamp(ns(at_s) / 1e9, UTC)
+            log.write(f"{at:%Y-%m-%dT%H:%M:%S}.000Z [main] INFO - {words['says'].replace('_', ' ')}\n")
 
 
 def _write_quorum(folder: Path, words: Mapping[str, str]) -> None:

@@ -73,3 +73,13 @@ def truncations(record: Record, broker: int, partition: str) -> list[tuple[int, 
     except UNREADABLE:
         return []
     return found
+
+
+def line_times(record: Record, broker: int, says: bytes) -> list[int]:
+    """Return when (ns) the broker's log says something; empty if the record lacks that log."""
+    clocks = record.clocks
+    try:
+        lines = (line for log in logs_of(record, "broker", (broker,)) for line in lines_of(log) if says in line)
+        return [time_ns(line.partition(b" ")[0], clocks) for line in lines]
+    except UNREADABLE:
+        return []

@@ -8,7 +8,7 @@ that time:
 
 - the metadata log went on, never still for as long as the rule allows, or for a session: the controllers and the host
   were alive. A controller that has nothing else to do writes a record every half a second;
-- each broker that owes it was unfenced, so its heartbeats came. Where that ends, its duty is over;
+- each broker that owes it was unfenced, so its heartbeats came, or its own log shows that they were answered;
 - no fault was in force that could keep them from it. After a fault, a duty begins when it was healed.
 """
 
@@ -39,6 +39,7 @@ class Duty(NamedTuple):
     - `within_ns`: the time that the rule allows.
     - `kept_ns`: when it was kept; None: it never was.
     - `over_ns`: when nobody owed it any more, kept or not; None: never.
+    - `alive_ns`: when a debtor that is fenced showed itself alive; None: no such debtor owes it.
     - `despite`: the faults, by the index of their step, in spite of which it is owed.
     """
 
@@ -47,6 +48,7 @@ class Duty(NamedTuple):
     within_ns: int
     kept_ns: int | None = None
     over_ns: int | None = None
+    alive_ns: Sequence[int] | None = None
     despite: Collection[int] = ()
 
     @property
@@ -81,10 +83,11 @@ def why_excused(record: Record, duty: Duty) -> str | None:
     for step in record.proven_steps or ():
         if step.index not in duty.despite and _is_in_force(step, since_ns, until_ns):
             return f"step {step.index} ({step.step}) was in force meanwhile"
-    grown = [at for at in _growths(record) if since_ns <= at <= until_ns]
-    stillest = max(after - before for before, after in pairwise([since_ns, *grown, until_ns]))
-    if stillest > min(duty.within_ns, record.session_timeout_s * SECOND_NS):
-        return f"the metadata log did not grow for {stillest / SECOND_NS:.1f} s, or nobody watched it"
+    signs = {"the metadata log": _growths(record), "a fenced broker": duty.alive_ns}
+    for who, seen in signs.items():
+        stillest_ns = 0 if seen is None else _stillest(seen, since_ns, until_ns)
+        if stillest_ns > min(duty.within_ns, record.session_timeout_s * SECOND_NS):
+            return f"{who} showed nothing for {stillest_ns / SECOND_NS:.1f} s: nobody looked, or the host was busy"
     return None
 
 
@@ -111,6 +114,12 @@ def _is_in_force(step: StepEntry, since_ns: int, until_ns: int) -> bool:
         return False
     end_ns = end_of_fault(step)
     return step.fired_ns <= until_ns and (end_ns is None or end_ns > since_ns)
+
+
+def _stillest(seen: Sequence[int], since_ns: int, until_ns: int) -> int:
+    """Return the longest time without a sign of life between two times."""
+    times = [since_ns, *(at for at in seen if since_ns <= at <= until_ns), until_ns]
+    return max(after - before for before, after in pairwise(times))
 
 
 def _growths(record: Record) -> Sequence[int]:

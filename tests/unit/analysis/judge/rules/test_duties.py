@@ -14,14 +14,16 @@ from analysis.judge.rules.duties import (
     eligible_replica_leads,
     fenced_broker_leaves_isr,
     healed_replica_joins_isr,
+    registered_broker_is_unfenced,
 )
 from analysis.judge.rules.judged import Judged
 
-DEAD, ELIGIBLE, FENCED, HEALED = (
+DEAD, ELIGIBLE, FENCED, HEALED, REGISTERED = (
     dead_broker_is_fenced,
     eligible_replica_leads,
     fenced_broker_leaves_isr,
     healed_replica_joins_isr,
+    registered_broker_is_unfenced,
 )
 
 
@@ -42,8 +44,8 @@ def test_a_replica_that_comes_back_late_is_excused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rule", "clock", "why"),
     [
-        (HEALED, "from=0 to=12", "the metadata log did not grow for"),
-        (FENCED, "from=0 to=5", "the metadata log did not grow for"),
+        (HEALED, "from=0 to=12", "the metadata log showed nothing for"),
+        (FENCED, "from=0 to=5", "the metadata log showed nothing for"),
     ],
 )
 def test_nobody_is_accused_where_the_host_may_have_been_busy(
@@ -100,3 +102,23 @@ def test_a_partition_whose_members_are_all_fenced_waits(tmp_path: Path) -> None:
 def test_a_member_that_was_unfenced_just_before_the_end_may_still_be_elected(tmp_path: Path) -> None:
     events = "at=6 broker=2 event=fenced;at=40 broker=2 event=unfenced"
     assert found(ELIGIBLE, tmp_path, brokers=events)[0] == "unknown"
+
+
+WAITS = "node=broker-3 at=6 says=Waiting_for_the_broker_to_be_unfenced"
+ANSWERED = "says=The_broker_is_in_RECOVERY."
+
+
+@pytest.mark.parametrize(
+    ("logs", "status"),
+    [
+        (WAITS, "unknown"),
+        (f"{WAITS};node=broker-3 at=6 to=20 {ANSWERED}", "unknown"),
+        (f"node=broker-3 at=6 to=50 {ANSWERED}", "holds"),
+        (f"{WAITS};node=broker-3 at=6 to=50 {ANSWERED}", "violated"),
+    ],
+    ids=["no-answers", "answers-for-a-while", "never-asked", "answered"],
+)
+def test_a_broker_must_be_unfenced_only_while_its_heartbeats_are_answered(
+    tmp_path: Path, logs: str, status: str
+) -> None:
+    assert found(REGISTERED, tmp_path, logs=logs)[0] == status
