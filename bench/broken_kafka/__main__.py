@@ -25,12 +25,14 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import records_of
 from ebbtide.record.verdict import Verdict, read_verdict
 
-_RECORDS = Path("build") / "broken-kafka"
+RECORDS = Path("build") / "broken-kafka"
 _EXIT_CODE = "exit-code"
 """The file beside a record whose run has ended; a failed run has a record, too."""
+_LOAD = "load"
+"""The file beside a record with the host's load of the last minute, as the run ended."""
 _RUN_TIMEOUT_S = 900.0
 _JUDGE_TIMEOUT_S = 3600.0
-_COMMAND = (sys.executable, "-m", "ebbtide")
+COMMAND = (sys.executable, "-m", "ebbtide")
 Key = tuple[str, str]
 
 
@@ -50,25 +52,27 @@ def record_of(key: Key, records: Path) -> Path | None:
     return max(records_of(folder), default=None) if (folder / _EXIT_CODE).is_file() else None
 
 
-def record(key: Key, records: Path, bug: Bug | None) -> None:
-    """Run a scenario with the agent in its nodes, and judge nothing."""
-    name, scenario = key
+def record(key: Key, records: Path, bug: Bug | None, scenario: str | None = None) -> None:
+    """Run a scenario with the agent in its nodes, and judge nothing. `scenario`: its file, if it is not shipped."""
+    name, word = key
+    scenario = scenario or word
     folder = records / "-".join(key)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _EXIT_CODE).unlink(missing_ok=True)
-    command = [*_COMMAND, "run", scenario, "--kafka", KAFKA, "--runtime", "local", "--no-judge", "--runs", str(folder)]
+    command = [*COMMAND, "run", scenario, "--kafka", KAFKA, "--runtime", "local", "--no-judge", "--runs", str(folder)]
     with (folder / "output.txt").open("wb") as output:
         print(f"{name}: {scenario} ...", flush=True)
         done = subprocess.run(
             command, env=environment_of(bug), stdout=output, stderr=output, timeout=_RUN_TIMEOUT_S, check=False
         )
+    (folder / _LOAD).write_text(f"{os.getloadavg()[0]:.0f}\n")
     (folder / _EXIT_CODE).write_text(f"{done.returncode}\n")
 
 
 def judge(records: Sequence[Path]) -> None:
     """Judge records in a process that has no agent."""
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_TOOL_OPTIONS"}
-    command = [*_COMMAND, "analyze", *map(str, records)]
+    command = [*COMMAND, "analyze", *map(str, records)]
     subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, timeout=_JUDGE_TIMEOUT_S, check=False)
 
 
@@ -85,7 +89,16 @@ def row_of(key: Key, path: Path | None, commit: str) -> Row:
     for failure in failures_in(path) if path is not None else ():
         print(f"{key[0]}: {failure}")
     caught = classify(verdict, acts, is_control=key[0] == CONTROL)
-    return Row(bug=key[0], scenario=key[1], acted=acts, caught=caught, seen_by=seen_by(verdict), commit=commit)
+    load = path.with_name(_LOAD) if path is not None else None
+    return Row(
+        bug=key[0],
+        scenario=key[1],
+        acted=acts,
+        caught=caught,
+        seen_by=seen_by(verdict),
+        load=load.read_text().strip() if load is not None and load.is_file() else "",
+        commit=commit,
+    )
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
@@ -103,7 +116,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="run again what ran before")
     parser.add_argument("--no-judge", action="store_true", help="only record what is missing")
     parser.add_argument("--no-record", action="store_true", help="only judge what was recorded")
-    parser.add_argument("--records", type=Path, default=_RECORDS, help=f"where the records are (default: {_RECORDS})")
+    parser.add_argument("--records", type=Path, default=RECORDS, help=f"where the records are (default: {RECORDS})")
     args = parser.parse_args()
     for name in args.names:
         if name not in bugs and name != CONTROL:

@@ -15,19 +15,23 @@ from bench.broken_kafka.outcome import IN_WORDS, Caught
 from tools.pages.measured import RESULTS, ROOT, Measured, read_measured, write_measured
 
 FILE = RESULTS / "broken-kafka.json"
-_COLUMNS = ("bug", "area", "scenario", "acted", "caught", "seen by", "what would decide", "commit")
-_HOST = "two cores with other work"
+_COLUMNS = ("bug", "area", "scenario", "acted", "caught", "seen by", "what would decide", "load", "commit")
+HOST = "two cores with other work"
 _BEST: tuple[Caught, ...] = ("clause", "prediction", "half", "missed", "did not act", "clean")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of one bug, or of the control."""
+    """One run of one bug, or of the control.
+
+    `load`: the host's, over the minute before the run ended; empty: nobody noted it.
+    """
 
     bug: str
     scenario: str
     acted: int
     caught: Caught
     seen_by: str
+    load: str = ""
     commit: str
 
     @property
@@ -41,9 +45,9 @@ def read_rows() -> dict[tuple[str, str], Row]:
     if not FILE.is_file():
         return {}
     rows = []
-    for bug, _, scenario, acted, caught, seen, _, commit in read_measured(FILE).rows:
+    for bug, _, scenario, acted, caught, seen, _, load, commit in read_measured(FILE).rows:
         fields = {"bug": bug, "scenario": scenario, "acted": int(acted), "caught": caught}
-        rows.append(msgspec.convert({**fields, "seen_by": seen, "commit": commit}, Row))
+        rows.append(msgspec.convert({**fields, "seen_by": seen, "load": load, "commit": commit}, Row))
     return {row.key: row for row in rows}
 
 
@@ -57,7 +61,7 @@ def write_rows(rows: Mapping[tuple[str, str], Row], bugs: Mapping[str, Bug]) -> 
         command="make broken-kafkas",
         commit="in the rows",
         date=datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d"),
-        host=_HOST,
+        host=HOST,
         columns=_COLUMNS,
         rows=tuple(_cells(row, bugs.get(row.bug)) for row in kept),
     )
@@ -67,7 +71,8 @@ def write_rows(rows: Mapping[tuple[str, str], Row], bugs: Mapping[str, Bug]) -> 
 def _cells(row: Row, bug: Bug | None) -> tuple[str, ...]:
     area = bug.area if bug is not None else "the control"
     decides = (bug.decides or "") if bug is not None and row.caught in ("half", "missed") else ""
-    return row.bug, area, row.scenario, str(row.acted), row.caught, row.seen_by.replace("|", "/"), decides, row.commit
+    seen = row.seen_by.replace("|", "/")
+    return row.bug, area, row.scenario, str(row.acted), row.caught, seen, decides, row.load, row.commit
 
 
 def best_of(rows: Iterable[Row]) -> dict[str, Caught]:
@@ -89,6 +94,7 @@ def _about(rows: Sequence[Row], bugs: Mapping[str, Bug]) -> str:
             f"Bugs were planted in the nodes of real Kafka {KAFKA}, one at a time, by a Java agent. Each ran with the",
             "scenarios that should see it. `bench/broken_kafka/bugs.toml` has what each bug changes, and its source.",
             "*acted*: how often the bug acted at least. In the control the agent is loaded and changes nothing.",
+            "*load*: the host's load over the last minute of the run.",
             "",
             f"Of {len(bugs)} bugs, {len(best)} ran; each counts by the best of its scenarios:",
             "",
