@@ -34,7 +34,7 @@ public final class Log {
 
     public static class FlushDoesNothing {
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
-        public static boolean isSkipped(@Advice.FieldValue("log") FileRecords records) {
+        public static boolean isSkipped(@Advice.This FileRecords records) {
             return Planted.isUsers(records.file().getParentFile()) && Planted.acts();
         }
     }
