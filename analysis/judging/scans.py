@@ -11,6 +11,7 @@ from analysis.judge.coverage.transaction_facts import MarkerEpochs
 from analysis.judge.history.answers import CompareAnswers
 from analysis.judge.history.appends_below import FindAppendsBelow
 from analysis.judge.history.commit_offsets import OffsetsOfCommits
+from analysis.judge.history.cut_records import FindCutRecords
 from analysis.judge.history.epoch_starts import FindHwsBelowStart
 from analysis.judge.history.epochs_of_acks import FindLateEpochs
 from analysis.judge.history.markers import LastOfTransactions
@@ -27,6 +28,7 @@ SCANS: tuple[type[Scan[Any]], ...] = (
     CountAckedSends,
     CountCopies,
     FindAppendsBelow,
+    FindCutRecords,
     FindHwsBelowStart,
     FindLateEpochs,
     FindReadsAboveHw,

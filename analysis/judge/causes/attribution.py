@@ -210,8 +210,8 @@ def _how_it_lost_it(record: Record, partition: EvidentPartition, at: int, offset
     joined = states[joins[-1] if joins else 0]
     entered = f"entered the ISR at metadata offset {joined.metadata_offset}"
     until_ns = states[at].at_ns + MILLISECOND_NS
-    ends = truncations(record, leader, f"{joined.topic}-{joined.partition}")
-    cuts = [to for at_ns, to in ends if joined.at_ns < at_ns <= until_ns and to <= offset]
+    ends = [one for one in truncations(record, leader) if one.partition == f"{joined.topic}-{joined.partition}"]
+    cuts = [one.offset for one in ends if joined.at_ns < one.at_ns <= until_ns and one.offset <= offset]
     if cuts:
         return (
             f"broker {leader} truncated its log to offset {cuts[-1]}, below a committed record, after it {entered}",

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS
@@ -25,6 +26,15 @@ _LINE_BYTES_MIN = 64
 
 _TRUNCATED = re.compile(rb"^(\S+) .*Log partition=(\S+), .*Truncating to offset (\d+)")
 """`UnifiedLog.truncateTo` (3.9.0)."""
+
+
+class Truncation(NamedTuple):
+    """A broker cut its log of a partition such as `t-0` off at an offset."""
+
+    partition: str
+    broker: int
+    at_ns: int
+    offset: int
 
 
 def logs_of(record: Record, role: str, nodes: Sequence[int]) -> list[Path]:
@@ -57,19 +67,18 @@ def time_ns(stamp: bytes, clocks: KafkaClocks) -> int:
     return clocks.time_of(round(at.timestamp() * 1000) * MILLISECOND_NS).at_ns
 
 
-def truncations(record: Record, broker: int, partition: str) -> list[tuple[int, int]]:
-    """Return when (ns) the broker truncated its log of a partition such as `t-0`, and to which offset.
+def truncations(record: Record, broker: int) -> list[Truncation]:
+    """Return when a broker truncated its log of a partition, and to which offset.
 
     Empty if the record lacks the broker's log.
     """
-    found: list[tuple[int, int]] = []
+    found: list[Truncation] = []
     clocks = record.clocks
     try:
         for log in logs_of(record, "broker", (broker,)):
             for line in lines_of(log):
-                match = _TRUNCATED.match(line)
-                if match is not None and match[2].decode() == partition:
-                    found.append((time_ns(match[1], clocks), int(match[3])))
+                if b"Truncating to offset" in line and (match := _TRUNCATED.match(line)) is not None:
+                    found.append(Truncation(match[2].decode(), broker, time_ns(match[1], clocks), int(match[3])))
     except UNREADABLE:
         return []
     return found

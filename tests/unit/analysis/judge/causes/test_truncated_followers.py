@@ -69,9 +69,9 @@ def test_a_join_that_the_protocol_of_its_time_allowed_stays_the_cause(tmp_path: 
 
 
 def test_a_log_that_is_missing_or_damaged_names_no_truncation(tmp_path: Path) -> None:
-    assert truncations(as_record(tmp_path), 2, "t-0") == []
+    assert truncations(as_record(tmp_path), 2) == []
     joined_and_elected(tmp_path, log_line(16, 0))
     log = tmp_path / "logs" / "broker-2.log.gz"
-    assert truncations(as_record(tmp_path), 2, "t-0") == [(ns(16), 0)]
+    assert truncations(as_record(tmp_path), 2) == [("t-0", 2, ns(16), 0)]
     log.write_bytes(log.read_bytes()[:-9])
-    assert truncations(as_record(tmp_path), 2, "t-0") == []
+    assert truncations(as_record(tmp_path), 2) == []

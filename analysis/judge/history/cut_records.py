@@ -1,0 +1,142 @@
+"""Finds committed records that a replica cut off its log, by the lines of its node's log.
+
+A replica that follows a new leader cuts off what that leader does not have. Each leader has what is committed, unless a
+disk lost it or an election left ISR and ELR. So these records must stay:
+
+- They were acked with acks=all before the cut, and sent after all such events.
+- The replica had them: it was in the ISR from the state before they were sent until they were acked, and it has been a
+  replica of the partition ever since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from analysis.judge.history.evidence import Row
+from analysis.judge.history.log_lines import Truncation, truncations
+from analysis.record.clock_steps import CLOCKS_AGREE_NS
+from analysis.record.record import Record
+from analysis.record.row_batches import Rows
+from analysis.record.scans import Scan
+from ebbtide.record.rows import PartitionState
+
+
+class CutRecords(NamedTuple):
+    """How many truncations there were, and the first committed record of each that cut one off."""
+
+    truncations: int
+    first: Sequence[Row]
+    records: int
+
+
+class _CutOff:
+    """A truncation, and the spells in which its replica took each committed record."""
+
+    def __init__(self, record: Record, cut: Truncation, states: Sequence[PartitionState]) -> None:
+        self._cut = cut
+        self._until_ns = cut.at_ns - CLOCKS_AGREE_NS
+        self._since_ns = _clean_since_ns(record, cut, states) + CLOCKS_AGREE_NS
+        self._spells = _in_isr(states, cut.broker)
+        self._first: Row | None = None
+        self.count = 0
+
+    def add(self, rows: Rows, here: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+        """Count the records that the replica had and cut off."""
+        acked = rows.where_word("status", "acked") & (rows.numbers("acks") == -1)
+        offset, sent, done = rows.numbers("offset"), rows.numbers("sent_ns"), rows.numbers("done_ns")
+        cut = acked & rows.known("offset") & rows.known("done_ns") & (offset >= self._cut.offset)
+        cut &= (sent > self._since_ns) & (done < self._until_ns)
+        had = np.zeros(rows.count, np.bool_)
+        for begin_ns, end_ns in self._spells:
+            had |= (sent > begin_ns + CLOCKS_AGREE_NS) & (done < end_ns - CLOCKS_AGREE_NS)
+        found = here[(cut & had)[here]]
+        self.count += len(found)
+        if len(found):
+            at = found[np.argmin(offset[found])]
+            row = {"offset": int(offset[at]), "sent_ns": int(sent[at]), "acked_ns": int(done[at])}
+            self._first = min(self._first or row, row, key=lambda one: int(str(one["offset"])))
+
+    @property
+    def first(self) -> Row:
+        """The first record that was cut off."""
+        about = {"broker": self._cut.broker, "truncated_to": self._cut.offset, "truncated_ns": self._cut.at_ns}
+        return {**(self._first or {}), **about}
+
+
+class FindCutRecords(Scan[CutRecords]):
+    """Compares what brokers cut off their logs with what had been acked."""
+
+    columns: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "sends": ("topic", "partition", "acks", "status", "offset", "sent_ns", "done_ns"),
+    }
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        self._cuts: dict[tuple[str, int], list[_CutOff]] = {}
+        places = {f"{topic}-{partition}": (topic, partition) for topic, partition in _judged_places(record)}
+        for broker in record.manifest.topology.brokers if places else ():
+            for one in truncations(record, broker):
+                if (place := places.get(one.partition)) is not None:
+                    states = record.timeline.states(*place)
+                    self._cuts.setdefault(place, []).append(_CutOff(record, one, states))
+
+    def is_wanted(self, table: str) -> bool:
+        """Whether the rows of a table matter."""
+        return bool(self._cuts)
+
+    def add(self, rows: Rows) -> None:
+        """Add a batch of sends."""
+        for place, here in rows.parts("partition"):
+            for one in self._cuts.get(place, ()):
+                one.add(rows, here)
+
+    def result(self) -> CutRecords:
+        """Return the records."""
+        every = [(place, one) for place, cuts in self._cuts.items() for one in cuts]
+        found = [({"topic": topic, "partition": partition, **one.first}, one) for (topic, partition), one in every]
+        return CutRecords(len(every), [row for row, one in found if one.count], sum(one.count for _, one in every))
+
+
+def _judged_places(record: Record) -> list[tuple[str, int]]:
+    """Return the partitions with elections; none where a step may have hidden what a log lost, or moved it."""
+    if record.log_losses is None or (record.manifest.log_dirs or 1) > 1 or "partitions" in record.timeline.missing:
+        return []
+    names = [topic for topic, _ in record.timeline.partitions]
+    again = {topic.partition("@")[0] for topic in names if "@" in topic}
+    elected = {(one.after.topic, one.after.partition) for one in record.elections}
+    return [place for place in elected if place[0] not in again]
+
+
+def _clean_since_ns(record: Record, cut: Truncation, states: Sequence[PartitionState]) -> int:
+    """Return when the last event before a truncation was over that explains it."""
+    topic, partition = states[0].topic, states[0].partition
+    ends = [
+        loss.done_ns for loss in record.log_losses or () if loss.fired_ns <= cut.at_ns and loss.costs(topic, partition)
+    ]
+    ends += [
+        one.after.at_ns
+        for one in record.elections
+        if (one.after.topic, one.after.partition) == (topic, partition)
+        and (one.is_from_outside or one.removes_isr)
+        and one.after.at_ns <= cut.at_ns + CLOCKS_AGREE_NS
+    ]
+    ends += [state.at_ns for state in states if state.at_ns <= cut.at_ns and cut.broker not in state.replicas]
+    return max(ends, default=0)
+
+
+def _in_isr(states: Sequence[PartitionState], broker: int) -> list[tuple[int, int]]:
+    """Return the spells in which a replica was in the ISR, each without its first state, unless that is the first."""
+    found: list[tuple[int, int]] = []
+    begin: int | None = None
+    for number, state in enumerate(states):
+        before = states[number - 1] if number else state
+        is_in = broker in state.isr and not state.lacks_record_since(before)
+        if begin is not None and not is_in:
+            found.append((begin, state.at_ns))
+            begin = None
+        elif begin is None and is_in and (not number or broker in before.isr):
+            begin = state.at_ns
+    return found if begin is None else [*found, (begin, 1 << 62)]

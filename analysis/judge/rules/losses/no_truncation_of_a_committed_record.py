@@ -1,0 +1,40 @@
+"""KIP-101: a follower truncates its log where the leader epochs part, so it keeps what is committed.
+
+A follower that truncates to its HW, which lags, takes committed records from its log. It fetches them again, so that
+nothing is lost until the leader fails. The lines of each broker's log say to which offset it truncated, and are held
+against what had been acked by then (`analysis.judge.history.cut_records`).
+"""
+
+from __future__ import annotations
+
+from analysis.judge.history.cut_records import FindCutRecords
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.judged import Judged
+
+
+def _check(judged: Judged) -> Finding:
+    found = judged.record.seen(FindCutRecords)
+    return finding(exercised=found.truncations, violations=found.first, cases=found.records)
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-101",
+    check=_check,
+    parts=("sends",),
+    needed="never",
+    compares_times=True,
+    unknown_when=(
+        "`sends/` is not as the run left it. Only where the logs of brokers are there and say that one truncated, not "
+        "with several log directories or a topic that was made again"
+    ),
+    example="""
+        A record is acked at 20 s, with all replicas in the ISR. Broker 2 truncates its log to offset 0 at 40 s.
+        partitions: leader=1; at=30 leader=3 isr=2,3
+        sends: 0=1 at=20
+        logs: node=broker-2 at=40 says=[UnifiedLog_partition=t-0,_dir=/kafka]_Truncating_to_offset_0
+        gives: offset=0 broker=2 truncated_to=0
+    """,
+)

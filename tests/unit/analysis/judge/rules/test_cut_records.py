@@ -1,0 +1,69 @@
+"""no-truncation-of-a-committed-record: a follower keeps what was acked with acks=all while it was in the ISR."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from clause_cases import checked, judged
+from worked_examples import example_of, record_of
+
+from analysis.judge.rules.losses import no_truncation_of_a_committed_record as rule
+from analysis.judge.rules.rule import DeclaredRule
+
+LED = "leader=1; at=30 leader=3 isr=2,3"
+
+
+def cut(to: object) -> str:
+    """The line of broker 2 that says to which offset it truncated."""
+    return f"node=broker-2 at=40 says=[UnifiedLog_partition=t-0,_dir=/kafka]_Truncating_to_offset_{to}"
+
+
+def status(folder: Path, *, sent: str = "3=1 at=20", led: str = LED, to: object = 3, more: str = "") -> str:
+    """What the clause finds: a record is acked at 20 s, and broker 2 cuts it off at 40 s."""
+    rows = f"partitions: {led}\nsends: {sent}\nlogs: {cut(to)}\n{more}gives:"
+    record_of(example_of(DeclaredRule(module="made", example=f"Rows.\n{rows}")), folder / "record")
+    return checked(rule, judged(folder / "record")).found.status
+
+
+@pytest.mark.parametrize(("to", "found"), [(0, "violated"), (3, "violated"), (4, "holds")])
+def test_a_follower_cuts_no_committed_record_off(tmp_path: Path, to: int, found: str) -> None:
+    assert status(tmp_path, to=to) == found
+
+
+@pytest.mark.parametrize("sent", ["3=1 at=41", "3=1 at=39.95", "3=1 at=20 acks=1", "3=1 at=20 status=unknown"])
+def test_only_what_was_acked_by_then_is_committed(tmp_path: Path, sent: str) -> None:
+    assert status(tmp_path, sent=sent) == "holds"
+
+
+@pytest.mark.parametrize(
+    "led",
+    [
+        "leader=1 isr=1,3; at=30 leader=3 isr=2,3",
+        "leader=1 isr=1,3; at=15 isr=1,2,3; at=30 leader=3 isr=2,3",  # an older ISR may ack it
+        "leader=1; at=20.005 isr=1,3; at=30 leader=3 isr=2,3",
+        "leader=1; at=20.5 isr=1,3; at=25 replicas=1,3 isr=1,3; at=26 replicas=1,2,3; at=30 leader=3 isr=2,3",
+    ],
+)
+def test_a_replica_that_need_not_have_the_record_may_truncate(tmp_path: Path, led: str) -> None:
+    assert status(tmp_path, led=led) == "holds"
+
+
+def test_a_replica_that_left_the_isr_keeps_what_it_had(tmp_path: Path) -> None:
+    assert status(tmp_path, led="leader=1; at=21 isr=1,3; at=30 leader=3 isr=3") == "violated"
+
+
+def test_an_unclean_leader_may_lack_the_record(tmp_path: Path) -> None:
+    unclean = "leader=1; at=25 leader=-1 isr=1; at=30 leader=3 isr=3 leader_recovery_state=1"
+    assert status(tmp_path, led=unclean) == "holds"
+    assert status(tmp_path / "later", led=f"{LED}; at=50 leader=1 isr=1 leader_recovery_state=1") == "violated"
+
+
+def test_a_leader_whose_disk_lost_the_record_may_lack_it(tmp_path: Path) -> None:
+    assert status(tmp_path, more="steps: step=power-loss nodes=3 at=25\n") == "holds"
+    assert status(tmp_path / "before", more="steps: step=power-loss nodes=3 at=10\n") == "violated"
+    assert status(tmp_path / "kill", more="steps: step=kill nodes=3 at=25\n") == "violated"
+
+
+def test_logs_without_a_truncation_say_nothing(tmp_path: Path) -> None:
+    assert status(tmp_path, to="none") == "not-exercised"
