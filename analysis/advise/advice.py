@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from analysis.advise.answers import STATES_MAX, AnswerCache, ModelDesk
 from analysis.advise.assumption import KAFKA, Assumption
-from analysis.advise.danger import DangerNow, dangers_now
+from analysis.advise.danger import DangerNow, LastHolder, dangers_now, last_holders
 from analysis.advise.events import AdvisedEvent, event_for
-from analysis.advise.groups import TopicGroup, brokers_in_words, differing_configs, groups_of, hosting_brokers
+from analysis.advise.groups import (
+    TopicGroup,
+    brokers_in_words,
+    differing_configs,
+    groups_of,
+    hosting_brokers,
+    racks_notes,
+)
 from analysis.advise.known import KnownDefect, defects_of
 from analysis.advise.lines import AdviceLine, lines_for
 from analysis.advise.measured import measured_of
+from analysis.advise.overview import ClusterChange, best_changes, group_badness
 from analysis.advise.prices import Prices, release_prices, topic_prices
 from analysis.advise.release import ReleaseFacts, release_of
 from analysis.advise.remedies import Remedy, remedies_for
 from ebbtide.errors import UsageError
+from ebbtide.shown_text import plural
 from ebbtide.snapshot.model import UNCLEAN, ClusterSnapshot, SnapshotBroker
 
 ADVICE_VERSION = 1
@@ -60,8 +69,9 @@ class AdvisedGroup(msgspec.Struct, frozen=True, kw_only=True):
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """All that is said about a cluster; `after` and `assumed` are None without an assumption.
 
-    `prices` are those of the assumed release and feature levels. `unchanged` are assumed values that are today's;
-    `changes_nothing`: all are, but for a release that the snapshot does not say.
+    `groups` are the worst first. `changes` are those that save most for the whole cluster. `prices` are those of the
+    assumed release and feature levels. `unchanged` are assumed values that are today's; `changes_nothing`: all are,
+    but for a release that the snapshot does not say.
     """
 
     snapshot: ClusterSnapshot
@@ -69,8 +79,10 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     after: ReleaseFacts | None
     assumed: str | None
     dangers: tuple[DangerNow, ...]
+    last_holders: tuple[LastHolder, ...] = ()
     defects: tuple[KnownDefect, ...]
     groups: tuple[AdvisedGroup, ...]
+    changes: tuple[ClusterChange, ...] = ()
     notes: tuple[str, ...]
     prices: Prices = {}
     unchanged: tuple[str, ...] = ()
@@ -88,8 +100,12 @@ def advise(
     pattern: str = "*",
     assumed: Assumption | None = None,
     states_max: int = STATES_MAX,
+    progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Advice:
-    """Return the advice. Raises `UsageError` for an unknown release, and for a pattern that no topic fits."""
+    """Return the advice, the worst topics first. Raises `UsageError` for an unknown release or a pattern without topic.
+
+    `progress` is called before each group of topics, with how many are done, and how many there are.
+    """
     today, after, changes = _releases(snapshot, assumed)
     groups = groups_of(snapshot, pattern)
     if not groups and pattern != "*":
@@ -107,14 +123,21 @@ def advise(
     cache: AnswerCache = {}
     desk = ModelDesk(today, states_max=states_max, known=cache)
     later = None if after is None else ModelDesk(after, states_max=states_max, known=cache)
+    advised = []
+    for done, group in enumerate(groups):
+        progress(done, len(groups))
+        advised.append(_advised_group(group, snapshot, desk, later, assumed, cache, states_max))
+    advised.sort(key=group_badness)
     return Advice(
         snapshot=snapshot,
         release=today,
         after=after,
         assumed=None if after is None or assumed is None else assumed.in_words(),
         dangers=tuple(dangers_now(snapshot, today, pattern)),
+        last_holders=tuple(last_holders(snapshot, pattern)),
         defects=defects_of(today),
-        groups=tuple(_advised_group(group, snapshot, desk, later, assumed, cache, states_max) for group in groups),
+        groups=tuple(advised),
+        changes=best_changes(advised),
         notes=(*_notes(snapshot, groups, today, after), *_unchanged_notes(unchanged, changes_nothing)),
         prices={} if after is None else release_prices(today, after),
         unchanged=tuple(unchanged),
@@ -233,8 +256,11 @@ def _notes(
         broker.configs.get(UNCLEAN) == "true" for broker in snapshot.brokers
     ):
         notes.append(f"the controllers decide on unclean elections, and their own static {UNCLEAN} cannot be read")
-    if any(group.rack_replicas == 0 for group in groups):
-        notes.append("not every broker names its rack (broker.rack), so nothing is said about racks")
+    notes += racks_notes(snapshot)
+    if still := [group for group in groups if 1 < group.settings.rf >= group.brokers]:
+        count = sum(len(group.topics) for group in still)
+        has = "has" if count == 1 else "have"
+        notes.append(f"{plural(count, 'topic')} {has} a replica on each broker: none can move, so no line is on moves")
     if after is not None and after.has_elr and not after.is_elr_on and not today.is_elr_on:
         notes.append("the assumed cluster has the ELR off: an upgrade alone does not turn it on")
     return notes

@@ -6,10 +6,11 @@ import msgspec
 
 from analysis.advise.advice import ADVICE_VERSION, Advice, AdvisedGroup, AdvisedLine, unasked_brokers
 from analysis.advise.answers import EventAnswer
-from analysis.advise.danger import DangerNow
+from analysis.advise.danger import DangerNow, LastHolder
 from analysis.advise.events import Likelihood, When
 from analysis.advise.groups import GroupSettings
 from analysis.advise.headline import headline
+from analysis.advise.overview import ClusterChange
 from analysis.advise.remedies import Remedy
 
 
@@ -24,13 +25,17 @@ class AdviceRelease(msgspec.Struct, frozen=True, kw_only=True, rename={"is_elr_o
 
 
 class AdviceDefect(msgspec.Struct, frozen=True, kw_only=True):
-    """A known bug of the release, what to change, the price of the change, and the bug's page in docs/."""
+    """A known bug of the release, what to change, the price of the change, and the bug's page in docs/.
+
+    `see` has addresses, and commands that show it where there is no docs/.
+    """
 
     name: str
     what: str
     change: str
     price: str
     page: str
+    see: tuple[str, ...]
 
 
 class AnswersByAcks(
@@ -46,7 +51,8 @@ class AnswersByAcks(
 class AdviceEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a group: an event, and what it loses today and after the change.
 
-    `measured` is what runs of the catalogue lost, `findings` are pages in docs/. `only_for_after`: the line is there
+    `measured` is what runs of the catalogue lost, `findings` are pages in docs/, and `ebbtide scenarios show` prints
+    each of the scenarios `shown_by`. `only_for_after`: the line is there
     because of --assume, and the headline does not count it.
     """
 
@@ -58,6 +64,7 @@ class AdviceEvent(msgspec.Struct, frozen=True, kw_only=True):
     acks_after: AnswersByAcks | None
     measured: tuple[str, ...]
     findings: tuple[str, ...]
+    shown_by: tuple[str, ...]
     only_for_after: bool
 
 
@@ -81,10 +88,12 @@ class AdviceGroup(msgspec.Struct, frozen=True, kw_only=True):
 class AdviceOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What a cluster could lose. `release_after` and `assumed` are null without --assume.
 
-    `brokers` counts the live brokers; `notes` says what is not known. `prices` says what the assumed release and
-    feature levels cost. `headline` is the sentence below the notes, and the heading of the page. `brokers_not_asked`
-    are live brokers that did not answer: the advice does not know their configs and release. `assumed_unchanged` are
-    assumed values that today's advice has, too.
+    `do_not_stop` are brokers that have the last in-sync replica of a partition. `changes` are those that save most
+    for their price, for all topics. `groups` are the worst first. `brokers` counts the live brokers; `notes` says
+    what is not known. `prices` says what the assumed release and feature levels cost. `headline` is the sentence
+    below the notes, and the heading of the page. `brokers_not_asked` are live brokers that did not answer: the
+    advice does not know their configs and release. `assumed_unchanged` are assumed values that today's advice has,
+    too.
     """
 
     advice_version: int
@@ -95,6 +104,8 @@ class AdviceOutput(msgspec.Struct, frozen=True, kw_only=True):
     assumed: str | None
     release_after: AdviceRelease | None
     danger_now: tuple[DangerNow, ...]
+    do_not_stop: tuple[LastHolder, ...]
+    changes: tuple[ClusterChange, ...]
     known_bugs: tuple[AdviceDefect, ...]
     groups: tuple[AdviceGroup, ...]
     notes: tuple[str, ...]
@@ -116,6 +127,8 @@ def advice_output(advice: Advice) -> AdviceOutput:
         assumed=advice.assumed,
         release_after=msgspec.convert(advice.after, AdviceRelease | None, from_attributes=True),
         danger_now=advice.dangers,
+        do_not_stop=advice.last_holders,
+        changes=advice.changes,
         known_bugs=msgspec.convert(advice.defects, tuple[AdviceDefect, ...], from_attributes=True),
         groups=tuple(_group(one) for one in advice.groups),
         notes=advice.notes,
@@ -151,5 +164,6 @@ def _event(line: AdvisedLine) -> AdviceEvent:
         acks_after=msgspec.convert(line.after, AnswersByAcks | None, from_attributes=True),
         measured=line.measured,
         findings=event.findings,
+        shown_by=event.shown_by,
         only_for_after=line.only_for_after,
     )

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from analysis.advise.events import WORST, AdvisedEvent
+from analysis.advise.events import REQUESTS_RF_MAX, WORST, AdvisedEvent, is_searched
 from analysis.advise.groups import TopicGroup
 from analysis.advise.known import new_disk_empties_elr
 from analysis.advise.release import ReleaseFacts
@@ -57,6 +57,9 @@ class ModelDesk:
             return EventAnswer(says="refused")
         if event.budget.get("brokers", 0) > group.brokers:
             return EventAnswer(says="unknown", within="this needs a broker without a replica, and the cluster has none")
+        if not is_searched(event, group.settings.rf):
+            within = f"requests of operators have too many states above RF {REQUESTS_RF_MAX}"
+            return EventAnswer(says="unknown", within=within)
         bounds = event.bounds(group, acks)
         if bounds.size > MAX_BROKERS or max(bounds.power_losses, bounds.kills, bounds.stops) > MAX_BUDGET:
             return EventAnswer(says="unknown", within=f"the model has at most {MAX_BROKERS} brokers")

@@ -128,6 +128,11 @@ class Assumption(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(group, settings=msgspec.structs.replace(settings, **changes))
 
 
+def is_of_topics(name: str) -> bool:
+    """Whether topics set this value, and not the release or its feature levels."""
+    return name in _SETTINGS
+
+
 def _refuse_downgrade(kafka: str, level: int) -> None:
     """Raise `UsageError` where nodes of an older release do not start with the cluster's metadata.version."""
     newest = newest_metadata_version(kafka)

@@ -23,18 +23,44 @@ class DangerNow(msgspec.Struct, frozen=True, kw_only=True):
     examples: tuple[str, ...]
 
 
+class LastHolder(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker that is the last in-sync replica of `count` partitions; some of them in words."""
+
+    broker: int
+    count: int
+    examples: tuple[str, ...]
+
+
 _KINDS: tuple[tuple[str, str], ...] = (
-    ("leaderless", "has no leader: nobody can read or write it"),
+    ("leaderless", "{has} no leader: nobody can read or write {it}"),
     (
         "last-replica-below-min-isr",
-        "has one in-sync replica left and is below min.insync.replicas: acks=all is refused, and another failure may "
-        "lose records",
+        "{has} one in-sync replica left and {is_} below min.insync.replicas: acks=all is refused, and another failure "
+        "may lose records",
     ),
-    ("last-replica", "has one in-sync replica left: another failure may lose records or stop it"),
-    ("below-min-isr", "is below min.insync.replicas: acks=all is refused"),
-    ("under-replicated", "has replicas out of the ISR"),
-    ("reassigned", "is being reassigned"),
+    ("last-replica", "{has} one in-sync replica left: another failure may lose records or stop {it}"),
+    ("below-min-isr", "{is_} below min.insync.replicas: acks=all is refused"),
+    ("under-replicated", "{has} replicas out of the ISR"),
+    ("reassigned", "{is_} being reassigned"),
 )
+
+
+_WORDS = {True: {"has": "has", "is_": "is", "it": "it"}, False: {"has": "have", "is_": "are", "it": "them"}}
+"""The words for one partition, and for several."""
+
+
+def last_holders(snapshot: ClusterSnapshot, pattern: str = "*") -> list[LastHolder]:
+    """Return the brokers that must not be stopped, because a partition with several replicas has no other in sync."""
+    held: dict[int, list[str]] = {}
+    for topic in snapshot.topics:
+        if fnmatchcase(topic.name, pattern):
+            for partition in topic.partitions:
+                if len(partition.isr) == 1 and len(final_replicas(partition)) > 1:
+                    held.setdefault(partition.isr[0], []).append(f"{topic.name}-{partition.index}")
+    return [
+        LastHolder(broker=broker, count=len(names), examples=tuple(names[:EXAMPLES_MAX]))
+        for broker, names in sorted(held.items(), key=lambda one: (-len(one[1]), one[0]))
+    ]
 
 
 def dangers_now(snapshot: ClusterSnapshot, release: ReleaseFacts, pattern: str = "*") -> list[DangerNow]:
@@ -49,7 +75,12 @@ def dangers_now(snapshot: ClusterSnapshot, release: ReleaseFacts, pattern: str =
                     found[kind].append(_in_words(topic.name, partition))
                     break
     return [
-        DangerNow(kind=kind, what=what, count=len(found[kind]), examples=tuple(found[kind][:EXAMPLES_MAX]))
+        DangerNow(
+            kind=kind,
+            what=what.format_map(_WORDS[len(found[kind]) == 1]),
+            count=len(found[kind]),
+            examples=tuple(found[kind][:EXAMPLES_MAX]),
+        )
         for kind, what in _KINDS
         if found[kind]
     ]

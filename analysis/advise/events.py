@@ -19,8 +19,8 @@ IN_SYNC: When = "in sync"
 IN_TURN: When = "one after the other"
 WORST: When = "at the worst moment"
 
-_REQUESTS_RF_MAX = 3
-"""Requests at the worst moment have too many states above this RF."""
+REQUESTS_RF_MAX = 3
+"""Requests at the worst moment have too many states above this RF; moves above one more."""
 
 WHEN_MEANS: dict[str, str] = {
     IN_SYNC: "all replicas are in the ISR before, and no running replica is cut off or slow",
@@ -130,7 +130,7 @@ def fixed_events(group: TopicGroup, release: ReleaseFacts) -> Iterator[AdvisedEv
 def _requests(group: TopicGroup, release: ReleaseFacts) -> Iterator[AdvisedEvent]:
     """Yield what operators do to a partition."""
     rf = group.settings.rf
-    if group.brokers > rf and rf <= _REQUESTS_RF_MAX + 1:
+    if group.brokers > rf:
         moves = {"brokers": rf + 1, "admin": 2, "admin_kinds": ("move",)}
         yield AdvisedEvent(
             key="moves", what="two partition moves", when=IN_SYNC, likelihood="routine", budget=moves, count=0
@@ -144,7 +144,7 @@ def _requests(group: TopicGroup, release: ReleaseFacts) -> Iterator[AdvisedEvent
             shown_by=("move-and-back",),
             findings=("move-and-back",) if release.variant == "elr_43" and release.is_elr_on else (),
         )
-    if not release.is_elr_on or not 2 <= rf <= _REQUESTS_RF_MAX:
+    if not release.is_elr_on or rf < 2:
         return
     lower = {"admin": 2, "admin_kinds": ("feature", "lower-min-isr")}
     raised = {"admin": 1, "admin_kinds": ("raise-min-isr",)}
@@ -201,7 +201,7 @@ def power_event(count: int, when: When, *, all_replicas: bool, rack: bool = Fals
     elif count == 1:
         what = "1 broker loses power"
     else:
-        what = f"{'all ' if all_replicas else ''}{count} brokers lose power together"
+        what = f"{_how_many(count, all_replicas)} brokers lose power together"
     if count == 1:
         shown_by: tuple[str, ...] = ("acks-matrix-power-loss",) if when == IN_SYNC else ("last-replica-standing",)
     elif all_replicas and when == IN_SYNC:
@@ -219,6 +219,33 @@ def power_event(count: int, when: When, *, all_replicas: bool, rack: bool = Fals
     )
 
 
+def disks_event(count: int, *, all_replicas: bool, rack: bool = False) -> AdvisedEvent:
+    """Return the event that so many replicas of a partition return with empty disks, such as the pods of a zone."""
+    if rack:
+        replicas = "" if count == 1 else f" with {count} replicas of a partition"
+        what = f"a rack{replicas} loses its disks"
+    else:
+        what = f"{_how_many(count, all_replicas)} brokers die, and return with empty disks"
+    return AdvisedEvent(
+        key="rack-disks" if rack else f"disks-{count}",
+        what=what,
+        when=IN_SYNC,
+        likelihood="rare",
+        budget={"kills": count, "disks": count},
+        count=count,
+    )
+
+
+def _how_many(count: int, all_replicas: bool) -> str:
+    return "both" if all_replicas and count == 2 else f"all {count}" if all_replicas else str(count)
+
+
+def is_searched(event: AdvisedEvent, rf: int) -> bool:
+    """Whether the model's states of this event fit into a search: requests of operators have too many above an RF."""
+    moves = event.budget.get("admin_kinds") == ("move",)
+    return not event.budget.get("admin") or rf <= REQUESTS_RF_MAX + moves
+
+
 def event_for(event: AdvisedEvent, group: TopicGroup, release: ReleaseFacts) -> AdvisedEvent:
     """Return the event for this group; RF decides how many brokers it hits."""
     for fixed in fixed_events(group, release):
@@ -228,6 +255,9 @@ def event_for(event: AdvisedEvent, group: TopicGroup, release: ReleaseFacts) -> 
     if event.count and event.key.startswith(("power-", "rack-power")):
         count = min(event.count, rf)
         return power_event(count, event.when, all_replicas=count == rf, rack=event.key == "rack-power")
+    if event.key.startswith(("disks-", "rack-disks")):
+        count = min(event.count, rf)
+        return disks_event(count, all_replicas=count == rf, rack=event.key == "rack-disks")
     budget = {
         name: min(value, rf) if name in ("power_losses", "kills", "stops") else value
         for name, value in event.budget.items()

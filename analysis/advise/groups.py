@@ -104,6 +104,20 @@ def groups_of(snapshot: ClusterSnapshot, pattern: str = "*") -> list[TopicGroup]
     ]
 
 
+def racks_notes(snapshot: ClusterSnapshot) -> list[str]:
+    """Return a sentence on brokers whose rack is unknown: no line about racks counts a partition on them."""
+    live = [one.id for one in snapshot.brokers if one.rack is None]
+    dead = sorted(hosting_brokers(snapshot) - {one.id for one in snapshot.brokers})
+    if live and len(live) == len(snapshot.brokers):
+        return ["no broker names its rack (broker.rack), so nothing is said about racks"]
+    unknown = sorted([*live, *dead])
+    if not unknown:
+        return []
+    whose = "the rack" if len(unknown) == 1 else "the racks"
+    are = "is" if len(unknown) == 1 else "are"
+    return [f"{whose} of {brokers_in_words(unknown)} {are} unknown: lines about racks leave out partitions there"]
+
+
 def hosting_brokers(snapshot: ClusterSnapshot) -> set[int]:
     """Return the brokers that have replicas, whether they are alive or not."""
     return {one for topic in snapshot.topics for partition in topic.partitions for one in partition.replicas}

@@ -8,6 +8,7 @@ import msgspec
 
 from analysis.advise.advice import Advice, AdvisedLine, unasked_brokers
 from analysis.advise.groups import brokers_in_words
+from analysis.advise.overview import topics_losing_by
 from ebbtide.shown_text import plural
 
 MARK = "*"
@@ -20,8 +21,8 @@ _CLAUSE_MAX = 80
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
     """One line, the sentences below it, and the page's colour.
 
-    `when_read` is a sentence about the time of the reading if no partition was in danger then. `more` says what was
-    counted, what a change makes of it, and what the advice does not know.
+    `when_read` is a sentence about the time of the reading if no partition was in danger then. `more` says what rarer
+    events do, what a change makes of it, and what the advice does not know.
     """
 
     text: str
@@ -31,7 +32,7 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def headline(advice: Advice) -> Headline:
-    """Return the gravest: partitions in danger, then events that lose records, then events without an answer.
+    """Return the gravest: partitions in danger, then topics that can lose records, then events without an answer.
 
     Only the reading can say that no partition is in danger: a later failure is a line of the tables. What could not
     be asked stands in the same line, and then no answer is a good one.
@@ -50,29 +51,37 @@ def headline(advice: Advice) -> Headline:
 
 
 def _of_what_is_known(advice: Advice) -> Headline:
-    if advice.dangers:
-        count = sum(one.count for one in advice.dangers)
-        return Headline(
-            text=f"{plural(count, 'partition')} in danger when the cluster was read",
-            more=_change(advice),
-            look="contradicted",
-        )
     if not advice.groups:
         return Headline(text="No topic is visible", look="inconclusive")
+    losing, *rarer = _losing_sentences(advice)
+    more = (*rarer, *_change(advice))
+    if advice.dangers:
+        count = sum(one.count for one in advice.dangers)
+        text = f"{plural(count, 'partition')} in danger when the cluster was read"
+        return Headline(text=text, more=(f"{losing}.", *more), look="contradicted")
+    when_read = "When it was read, each partition had a leader, and all replicas in the ISR."
     answers = [line.today.acks_all.says for line in _lines(advice) if not line.only_for_after]
-    losing, unknown = answers.count("loses"), answers.count("unknown")
-    when_read = (
-        "When the cluster was read, each partition of these topics had a leader, and all its replicas were in the ISR."
-    )
-    if losing:
-        text = f"{plural(losing, 'event')} would lose records with acks=all"
-        more = ("Counted are the lines of all tables with `loses` under acks=all.", *_change(advice))
-        return Headline(text=text, when_read=when_read, more=more, look="inconclusive")
-    if unknown:
-        text = f"No event is known to lose records with acks=all, but {unknown} of {len(answers)} answers are unknown"
-        return Headline(text=text, when_read=when_read, more=_change(advice), look="inconclusive")
-    text = "None of the events in the tables loses records with acks=all"
-    return Headline(text=text, when_read=when_read, more=_change(advice), look="as-predicted")
+    is_good = not {"loses", "unknown"} & set(answers)
+    return Headline(text=losing, when_read=when_read, more=more, look="as-predicted" if is_good else "inconclusive")
+
+
+def _losing_sentences(advice: Advice) -> list[str]:
+    """Return how many topics one event of the likeliest kind can take records from, then those of rarer kinds."""
+    topics = len({name for one in advice.groups for name in one.group.topics})
+    answers = [line.today.acks_all.says for line in _lines(advice) if not line.only_for_after]
+    found = topics_losing_by(advice.groups)
+    if not found:
+        if unknown := answers.count("unknown"):
+            return [
+                f"No event is known to lose records with acks=all, but {unknown} of {len(answers)} answers are unknown"
+            ]
+        return ["None of the events in the tables loses records with acks=all"]
+    (first, (event, count)), *rarer = found.items()
+    can = f"{count:,} of {plural(topics, 'topic')} can lose records acked with acks=all"
+    return [
+        f"{can} by one {first} event: {event}",
+        *(f"By one {kind} event: {many:,} of {topics:,}, such as {event}." for kind, (event, many) in rarer),
+    ]
 
 
 def _change(advice: Advice) -> tuple[str, ...]:

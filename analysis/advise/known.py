@@ -37,6 +37,11 @@ class KnownDefect(msgspec.Struct, frozen=True, kw_only=True):
     page: str = _BUGS
     scenario: str = ""
 
+    @property
+    def see(self) -> tuple[str, ...]:
+        """Where a reader without this repository can see it: addresses, and commands."""
+        return tuple(_place_of(name) for name in self.name.split(", "))
+
     def applies(self, release: ReleaseFacts) -> bool:
         """Whether a release may have it with its feature levels."""
         if self.needs_elr and not release.is_elr_on:
@@ -46,6 +51,19 @@ class KnownDefect(msgspec.Struct, frozen=True, kw_only=True):
             return True
         version = Version(release.kafka)
         return any(Version(first) <= version and not (end and version >= Version(end)) for first, end in self.affected)
+
+
+_SHOWN_BY = {"raise-min-isr": "dynamic-min-isr-raise"}
+"""The scenario that shows a finding, where its name is another one."""
+
+
+def _place_of(name: str) -> str:
+    if name.startswith("KAFKA-"):
+        return f"https://issues.apache.org/jira/browse/{name}"
+    repository, hash_, number = name.partition("#")
+    if hash_:
+        return f"https://github.com/{repository}/pull/{number}"
+    return f"ebbtide scenarios show {_SHOWN_BY.get(name, name)}"
 
 
 DEFECTS: tuple[KnownDefect, ...] = (

@@ -13,6 +13,7 @@ from analysis.advise.events import (
     WORST,
     AdvisedEvent,
     When,
+    disks_event,
     fixed_events,
     power_event,
     tolerance,
@@ -57,7 +58,7 @@ def lines_for(group: TopicGroup, desk: ModelDesk) -> list[AdviceLine]:
 
 def _lines(group: TopicGroup, desk: ModelDesk) -> Iterator[AdviceLine]:
     by_key: dict[str, AdviceLine] = {}
-    for event in _power_events(group, desk):
+    for event in (*_power_events(group, desk), *_disks_events(group, desk)):
         by_key[event.key] = _line(event, group, desk)
         yield by_key[event.key]
     for event in fixed_events(group, desk.release):
@@ -97,3 +98,23 @@ def _power_events(group: TopicGroup, desk: ModelDesk) -> Iterator[AdvisedEvent]:
     if group.rack_replicas and rf > 1:
         count = group.rack_replicas
         yield power_event(count, IN_SYNC, all_replicas=count == rf, rack=True)
+
+
+def _disks_events(group: TopicGroup, desk: ModelDesk) -> Iterator[AdvisedEvent]:
+    """Yield the empty disks that matter: the most that survive, the fewest that lose, and those of a rack."""
+    settings, rf = group.settings, group.settings.rf
+    if rf == 1:
+        return
+
+    def loses(count: int) -> bool | None:
+        answer = desk.answer(disks_event(count, all_replicas=count == rf), group, "all")
+        return {"loses": True, "survives": False}.get(answer.says)
+
+    if desk.release.refuses_acks_all(rf, settings.min_isr):
+        counts = {rf}
+    else:
+        counts = {one for one in tolerance(2, rf, loses, rf) if one is not None} or {rf}
+    for count in sorted(counts):
+        yield disks_event(count, all_replicas=count == rf)
+    if group.rack_replicas:
+        yield disks_event(group.rack_replicas, all_replicas=group.rack_replicas == rf, rack=True)

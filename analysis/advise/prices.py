@@ -17,8 +17,24 @@ from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN
 Prices = dict[str, str]
 """The price of each value that changes, by its name and value as `--assume` takes them."""
 
-RESTART = "every controller and broker restarts on another release"
-NO_WAY_BACK = "there is no way back to a release that does not know this level"
+COSTS = {
+    UNCLEAN: "availability",
+    MIN_ISR: "availability",
+    ELR_VERSION: "availability",
+    METADATA_VERSION: "no way back",
+    KAFKA: "restarts",
+    RF: "disk",
+    FLUSH_MESSAGES: "latency",
+}
+"""What the price of a value is paid in, the cheapest first."""
+
+RESTART = "every node restarts on another release"
+NO_WAY_BACK = "no way back to a release that does not know this level"
+
+
+def cost_of(name: str) -> int:
+    """Return a number by which sets of changes are ordered: two cheap changes cost less than a dear one."""
+    return 1 << list(COSTS).index(name)
 
 
 def release_prices(today: ReleaseFacts, after: ReleaseFacts) -> Prices:

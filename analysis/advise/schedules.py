@@ -99,6 +99,9 @@ def _simple_schedules(event: AdvisedEvent, group: TopicGroup) -> Iterator[list[O
     elif kind == "disk":
         lost = [Operation("kill", (1,)), Operation("replace-disk", (1,)), Operation("start", (1,))]
         yield lost if event.when != WORST else _while_held_back(1, rf, lost)
+    elif kind.startswith("disks-") or kind == "rack-disks":
+        lost_disks = range(1, event.count + 1)
+        yield [Operation(what, (one,)) for what in ("kill", "replace-disk", "start") for one in lost_disks]
     elif kind == "kills":
         for last in range(1, min(min_isr, rf) + 1):
             yield _while_held_back(last, rf, _down_and_up("kill", range(1, last + 1)))

@@ -12,6 +12,7 @@ from harness.cli.command import Args, Command
 from harness.cli.option_values import addresses_of
 from harness.cli.options import add_connection_options, add_html_option, add_json_option
 from harness.cli.output import print_json
+from harness.cli.progress import shown_progress
 
 if TYPE_CHECKING:
     from analysis.advise.assumption import Assumption
@@ -52,6 +53,7 @@ def command() -> Command:
         help="also show the advice after a change, such as kafka=4.3.1,min.insync.replicas=2, and its price",
     )
     command.option("--save", type=Path, metavar="FILE", help="write what was read, for a later `ebbtide advise FILE`")
+    command.flag("--all", help="print each event for each group of alike topics, and not only what fits one screen")
     add_json_option(command)
     add_html_option(command, "the advice")
     command.option(
@@ -77,7 +79,8 @@ def run(args: Args) -> ExitCode:
     snapshot = _snapshot(args)
     if args.save is not None:
         write_snapshot(args.save, snapshot)
-    advice = advise(snapshot, pattern=args.topics, assumed=assumed)
+    with shown_progress() as progress:
+        advice = advise(snapshot, pattern=args.topics, assumed=assumed, progress=progress)
     if args.html is not None:
         from analysis.advise.page import write_advice
 
@@ -88,9 +91,14 @@ def run(args: Args) -> ExitCode:
 
         print_json(advice_output(advice))
         return ExitCode.AS_PREDICTED
-    from harness.cli.advise_table import print_advice
+    if args.all:
+        from harness.cli.advise_table import print_advice
 
-    print_advice(advice)
+        print_advice(advice)
+    else:
+        from harness.cli.advise_screen import print_screen
+
+        print_screen(advice)
     for said in written:
         print(said)
     for path, what in ((args.save, "snapshot"), (args.html, "page")):

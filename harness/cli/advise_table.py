@@ -51,7 +51,8 @@ def print_advice(advice: Advice) -> None:
         for defect in advice.defects:
             _say(
                 "",
-                f"{defect.name}: {defect.what}. Change: {defect.change}. Price: {defect.price}. [docs/{defect.page}]",
+                f"{defect.name}: {defect.what}. Change: {defect.change}. Price: {defect.price}. "
+                f"See: {', '.join(defect.see)}",
                 mark="- ",
             )
     print()

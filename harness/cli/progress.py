@@ -1,9 +1,13 @@
-"""Says on stderr what an analysis is about to do; `ebbtide.judging_progress` says how far it is."""
+"""Says on stderr what an analysis is about to do, and how far a search is.
+
+`ebbtide.judging_progress` says how far an analysis is.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from ebbtide.judging_progress import Heartbeat
 from ebbtide.shown_text import plural
@@ -24,6 +28,25 @@ def records_note(records: Sequence[str]) -> str:
         return note
     more = f" and {len(records) - _NAMED_MAX:,} more" if len(records) > _NAMED_MAX else ""
     return f"{note}, and replacing the verdict and the report in each: {', '.join(records[:_NAMED_MAX])}{more}"
+
+
+@contextmanager
+def shown_progress() -> Iterator[Callable[[int, int], None]]:
+    """Yield what shows on a terminal how far a search is, and leaves nothing there at its end."""
+    if not sys.stderr.isatty():
+        yield lambda done, of: None
+        return
+    clear = "\r\x1b[K"
+
+    def show(done: int, of: int) -> None:
+        sys.stderr.write(f"{clear}searching the model: {done} of {plural(of, 'group')} of topics")
+        sys.stderr.flush()
+
+    try:
+        yield show
+    finally:
+        sys.stderr.write(clear)
+        sys.stderr.flush()
 
 
 def judging_note() -> str:

@@ -31,11 +31,12 @@ def test_a_cluster_is_read_saved_and_read_again_from_the_file(
 ) -> None:
     saved, page = tmp_path / "cluster.json", tmp_path / "advice.html"
     with served_cluster(made()) as address:
-        assert main(["advise", "--bootstrap", address, "--save", str(saved), "--html", str(page)]) == 0
+        assert main(["advise", "--bootstrap", address, "--save", str(saved), "--html", str(page), "--all"]) == 0
     first = capsys.readouterr().out
     assert "RF 1, min ISR 1: 1 topic, 1 partition: logs" in first
     assert "1 broker loses power" in first
-    assert "[docs/findings/move-and-back.md]" in " ".join(first.split())
+    assert "See: ebbtide scenarios show move-and-back" in " ".join(first.split())
+    assert "See: https://issues.apache.org/jira/browse/KAFKA-20554" in " ".join(first.split())
     assert "and others" not in first
     assert page.read_text().startswith("<!doctype html>")
     assert main(["advise", str(saved), "--json"]) == 0
@@ -47,7 +48,7 @@ def test_a_cluster_is_read_saved_and_read_again_from_the_file(
 
 def test_an_assumption_stands_beside_today(capsys: pytest.CaptureFixture[str]) -> None:
     with served_cluster(made()) as address:
-        assert main(["advise", "--bootstrap", address, "--assume", "flush.messages=1"]) == 0
+        assert main(["advise", "--bootstrap", address, "--assume", "flush.messages=1", "--all"]) == 0
     said = capsys.readouterr().out
     line = next(one for one in said.splitlines() if one.startswith("1 broker loses power"))
     assert line.split()[-4:] == ["loses", "loses", "loses", "survives/survives"]
@@ -60,7 +61,7 @@ def test_each_proposed_change_names_its_price(minor: str, tmp_path: Path, capsys
     topics = (topic("one", 1, 1), topic("all", 3, 1, configs={"unclean.leader.election.enable": "true"}))
     advice = advise(cluster(minor, *topics, features={ELR: 1} if minor == "4.0" else None))
     write_snapshot(saved, advice.snapshot)
-    assert main(["advise", str(saved), "--html", str(page)]) == 0
+    assert main(["advise", str(saved), "--html", str(page), "--all"]) == 0
     on_page = " ".join(html.unescape(re.sub("<.*?>", "", page.read_text())).split())
     in_terminal = " ".join(capsys.readouterr().out.split())
     changes = [(one.change, one.price) for group in advice.groups for one in group.remedies]
