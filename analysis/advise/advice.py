@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.answers import STATES_MAX, AnswerCache, ModelDesk
 from analysis.advise.assumption import KAFKA, Assumption
 from analysis.advise.danger import DangerNow, LastHolder, dangers_now, last_holders
@@ -24,46 +25,12 @@ from analysis.advise.measured import measured_of
 from analysis.advise.overview import ClusterChange, best_changes, group_badness
 from analysis.advise.prices import Prices, release_prices, topic_prices
 from analysis.advise.release import ReleaseFacts, release_of
-from analysis.advise.remedies import Remedy, remedies_for
+from analysis.advise.remedies import remedies_for
 from ebbtide.errors import UsageError
 from ebbtide.shown_text import plural
 from ebbtide.snapshot.model import UNCLEAN, ClusterSnapshot, SnapshotBroker
 
 ADVICE_VERSION = 1
-
-
-class AdvisedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line today and, with an assumption, after the change; `measured` is what runs of the catalogue lost.
-
-    `only_for_after`: without the assumption, the advice would not have this line.
-    """
-
-    key: str
-    today: AdviceLine
-    after: AdviceLine | None
-    measured: tuple[str, ...]
-    only_for_after: bool = False
-
-    @property
-    def what(self) -> str:
-        """The event in words. With another RF, the event may hit another number of brokers."""
-        now = self.today.event.what
-        then = now if self.after is None else self.after.event.what
-        return now if now == then else f"{now}; then: {then}"
-
-
-class AdvisedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """The advice for topics that are alike; `after` are their settings with the assumption, at these prices.
-
-    `min_isr_note` says what becomes of a min ISR above RF today.
-    """
-
-    group: TopicGroup
-    after: TopicGroup | None
-    lines: tuple[AdvisedLine, ...]
-    remedies: tuple[Remedy, ...]
-    prices: Prices = {}
-    min_isr_note: str | None = None
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.advise.advice import ADVICE_VERSION, Advice, AdvisedGroup, AdvisedLine, unasked_brokers
+from analysis.advise.advice import ADVICE_VERSION, Advice, unasked_brokers
+from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.answers import EventAnswer
 from analysis.advise.danger import DangerNow, LastHolder
 from analysis.advise.events import Likelihood, When

@@ -6,7 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from analysis.advise.advice import Advice, AdvisedLine, unasked_brokers
+from analysis.advise.advice import Advice, unasked_brokers
+from analysis.advise.advised import AdvisedLine
 from analysis.advise.groups import brokers_in_words
 from analysis.advise.overview import topics_losing_by
 from ebbtide.shown_text import plural

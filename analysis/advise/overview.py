@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.assumption import Assumption, is_of_topics, parse_assumption
 from analysis.advise.events import LIKELIHOODS, Likelihood
 from analysis.advise.groups import TopicGroup
 from analysis.advise.prices import Prices
 from analysis.advise.remedies import Remedy, RemedyPart, changes_in_words, costs_of
-
-if TYPE_CHECKING:
-    from analysis.advise.advice import AdvisedGroup, AdvisedLine
 
 CHANGES_MAX = 3
 

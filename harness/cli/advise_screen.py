@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine
+from analysis.advise.advice import Advice
+from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.events import WORST
 from analysis.advise.headline import headline
 from analysis.advise.overview import ClusterChange

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine
+from analysis.advise.advice import Advice
+from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.events import WHEN_MEANS
 from analysis.advise.headline import MARK, MARK_MEANS, has_marked_lines, headline
 from analysis.advise.lines import AdviceLine

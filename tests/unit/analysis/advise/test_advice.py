@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from made_snapshots import ELR, cluster, topic
 
-from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine, advise
+from analysis.advise.advice import Advice, advise
 from analysis.advise.advice_json import advice_output
+from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.assumption import parse_assumption
 from analysis.advise.events import tolerance
 from analysis.advise.groups import brokers_in_words
