@@ -1,0 +1,62 @@
+"""A broker that shuts down cleanly has flushed each log, so a power loss afterwards takes nothing of it.
+
+A log that is loaded after a clean shutdown is not recovered: what it lacks is gone. Ebbtide measures each log right
+before and right after a power loss. The clause is on power losses of brokers that a step had stopped before, and that
+nobody had started since. Trouble with the broker's disk leaves it unknown.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.history.evidence import Row
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.judged import Judged
+from ebbtide.scenario.steps.disk import PowerLossStep
+from ebbtide.scenario.steps.process import StopStep
+from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, LOSES_RECORDS
+
+_TROUBLES = (LOSES_RECORDS - {"power-loss"}) | DISK_TROUBLES
+
+
+def _check(judged: Judged) -> Finding:
+    steps = judged.record.proven_steps or ()
+    exercised = 0
+    violations: list[Row] = []
+    unknown: list[Row] = []
+    for at, step in enumerate(steps):
+        for broker in step.nodes if step.is_a(PowerLossStep) and step.effect_ns is not None else ():
+            proof = step.figures(PowerLossStep.Proof).of(broker)
+            before = [
+                one for one in steps[:at] if broker in one.nodes and KINDS[one.step].family in ("process", "disk")
+            ]
+            if not before or not before[-1].is_a(StopStep) or proof.method != "fs-shutdown":
+                continue
+            exercised += 1
+            is_troubled = any(one.step in _TROUBLES for one in before)
+            for topic, partition in judged.record.timeline.partitions:
+                log = (proof.logs or {}).get(f"{topic}-{partition}")
+                if log is None or log.leo_before is None or log.leo_after is None or log.leo_after >= log.leo_before:
+                    continue
+                row: Row = {"topic": topic, "partition": partition, "broker": broker}
+                row |= {"log_end_before": log.leo_before, "log_end_after": log.leo_after}
+                if is_troubled:
+                    unknown.append(row | {"why": "a step had troubled the disk before"})
+                else:
+                    violations.append(row)
+    return finding(exercised=exercised, violations=violations, unknown=unknown)
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="harness",
+    check=_check,
+    needed="never",
+    unknown_when="a log lost records after a clean stop, and a step had troubled the broker's disk before",
+    example="""
+        Broker 2 stops cleanly at 20 s, and loses power at 30 s. Its log had one record, and has it no more.
+        partitions: leader=1
+        steps: step=stop nodes=2 at=20; step=power-loss nodes=2 at=30 leo=1,0
+        gives: broker=2 log_end_before=1 log_end_after=0
+    """,
+)
