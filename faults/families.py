@@ -12,6 +12,7 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.steps.step import WaitStep
 from faults.admin import AdminFaults, Administer
 from faults.base import proven_effect
+from faults.clients import ClientFaults, Clients
 from faults.clock import ClockFaults
 from faults.disk import DiskFaults
 from faults.injector import Family, Injector, Plan, View
@@ -34,6 +35,7 @@ class Faults(Injector):
         choose: Choose,
         poll: Callable[[], None],
         record: RecordFolder,
+        clients: Clients,
     ) -> None:
         """`record`: the folder for the wire proxies' journal. `poll`: see `Injector`.
 
@@ -48,6 +50,7 @@ class Faults(Injector):
         recovery = RecoveryFaults(self, ask_replicas, choose)
         for family in (
             ProcessFaults(self).family,
+            ClientFaults(self, clients).family,
             self.disk.family,
             self.clock.family,
             self.network.family,

@@ -1,6 +1,7 @@
-"""Writes ebbtide/scenario/kafka_settings.txt: the settings of all known Kafka releases and of librdkafka.
+"""Writes ebbtide/scenario/kafka_settings.txt: the settings of all known Kafka releases and of client libraries.
 
-`python -m tools.kafka_settings` asks the jars of each known release, which it fetches, and the installed librdkafka.
+`python -m tools.kafka_settings` asks the jars of each known release, which it fetches, and the installed librdkafka and
+kafka-python.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 import confluent_kafka
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import __version__ as kafka_python_version
 
 from cluster.runtime.java_programs import defined_settings
 from ebbtide.releases.known_releases import KNOWN
-from ebbtide.scenario.kafka_settings import KafkaSetting
+from ebbtide.scenario.kafka_settings import KafkaSetting, Place
 
 TABLE = Path(__file__).resolve().parents[1] / "ebbtide" / "scenario" / "kafka_settings.txt"
-_HEAD = """# The settings that Kafka and librdkafka define, as their releases say it.
+_HEAD = """# The settings that Kafka and client libraries define, as their releases say it.
 # Made by `python -m tools.kafka_settings`; do not edit.
 # A line has the place, the name, the type, and the first and the last known release with it; for a topic also the
 # properties of nodes that are its default, in the order in which Kafka reads them.
@@ -39,13 +43,28 @@ def merge(releases: Iterable[Sequence[KafkaSetting]]) -> list[KafkaSetting]:
 
 
 def librdkafka_settings() -> Iterator[KafkaSetting]:
-    """Yield the settings of producers that the installed librdkafka lists, without second names of the same."""
+    """Yield the settings of clients that the installed librdkafka lists, without second names of the same."""
     version = confluent_kafka.libversion()[0]
     for line in _listing().splitlines():
         cells = [cell.strip() for cell in line.split("|")]
         type_ = _TYPE.search(line)
-        if type_ is not None and cells[1] != "C" and "Alias for `" not in line:
-            yield KafkaSetting("librdkafka", cells[0], _WORDS.get(type_[1], type_[1]), version, version)
+        if type_ is None or "Alias for `" in line:
+            continue
+        for place, other in (("librdkafka", "C"), ("librdkafka-consumer", "P")):
+            if cells[1] != other:
+                yield KafkaSetting(cast(Place, place), cells[0], _WORDS.get(type_[1], type_[1]), version, version)
+
+
+def kafka_python_settings() -> Iterator[KafkaSetting]:
+    """Yield the settings of the installed kafka-python; the type is that of the default, by Kafka's word for it."""
+    places: tuple[tuple[Place, type], ...] = (
+        ("kafka-python", KafkaProducer),
+        ("kafka-python-consumer", KafkaConsumer),
+    )
+    for place, client in places:
+        for name, default in client.DEFAULT_CONFIG.items():  # type: ignore[attr-defined]
+            type_ = {bool: "boolean", int: "int", float: "int"}.get(type(default), "other")
+            yield KafkaSetting(place, name, type_, kafka_python_version, kafka_python_version)
 
 
 def _listing() -> str:
@@ -68,7 +87,7 @@ def text_of(settings: Iterable[KafkaSetting]) -> str:
 def main() -> int:
     """Write the table."""
     releases = [defined_settings(one.version, lambda _: None) for one in KNOWN]
-    TABLE.write_text(text_of(merge([[*librdkafka_settings()], *releases])), encoding="utf-8")
+    TABLE.write_text(text_of(merge([[*librdkafka_settings(), *kafka_python_settings()], *releases])), encoding="utf-8")
     return 0
 
 

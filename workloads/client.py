@@ -62,6 +62,8 @@ class Client:
         self._status: StatusFile | None = None
         self._process: ClientProcess | None = None
         self._was_killed = False
+        self.is_down = False
+        """Whether a step ended the process, which then need not run."""
 
     @property
     def endpoints(self) -> Endpoints:
@@ -80,7 +82,8 @@ class Client:
         self._config.parent.mkdir(parents=True, exist_ok=True)
         self._config.write_bytes(msgspec.json.encode(config))
         argv = [*module_command(self._module), str(self._config)]
-        self._was_killed = False
+        self._was_killed = self.is_down = False
+        self._status = None
         self._process = start_client(argv, name=self.name, output=self._log)
 
     @property
@@ -105,7 +108,7 @@ class Client:
 
         The error has the process's own reason. Raises `Disturbed` if something outside of the run ended the process.
         """
-        if self._process is None or self.is_alive:
+        if self._process is None or self.is_down or self.is_alive:
             return
         end = self.end()
         if not (self._stop_path.exists() or self._was_killed):
@@ -158,10 +161,10 @@ class Client:
             self.kill()
         self.check()
 
-    def request_stop(self) -> None:
-        """Make the stop file; returns at once."""
+    def request_stop(self, *, leaves: bool = False) -> None:
+        """Make the stop file; returns at once. A member that `leaves` commits before, and leaves its group."""
         if self.is_alive:
-            self._stop_path.touch()
+            write_atomically(self._stop_path, b"leave" if leaves else b"")
 
     def join(self, deadline: float) -> ClientEnd:
         """Wait until `deadline` (monotonic seconds) for the process to end, else kill it."""

@@ -22,6 +22,7 @@ from workloads.config import ConsumerConfig
 
 COMMITS_OF_A_CONSUMER = 1_000_000_000
 """A commit's number is its consumer's id times this, plus how many commits the consumer made before."""
+_COMMITS_OF_A_LIFE = 1_000_000
 _PATIENCE_S = 10.0
 """How long the next commit waits for an answer; after that the commit stays unknown, whatever comes."""
 
@@ -50,7 +51,7 @@ class Committer:
         self._topics = {name: index for index, name in enumerate(config.topics)}
         self._write = write
         self._returned = 0
-        self._made = 0
+        self._made = config.life * _COMMITS_OF_A_LIFE
         self._waits_for: int | None = None
         self._waits_until = 0.0
         self._answers: deque[CommitAnswer] = deque()
@@ -99,6 +100,11 @@ class Committer:
 
         wanted = {one: OffsetAndMetadata(offset, str(number), -1) for one, offset in positions.items()}
         self._consumer.commit_async(wanted, callback=keep)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the last commit has no answer yet."""
+        return self._waits_for is not None
 
     def apply(self) -> None:
         """Journal the answers since the last call."""

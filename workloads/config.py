@@ -14,9 +14,11 @@ import msgspec
 
 from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import UsageError
+from ebbtide.journal.file import NUMBERS_OF_A_LIFE
+from ebbtide.journal.payload import value_at
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.scenario.kafka_settings import GroupProtocol, RefusedByKafka, allowed_or_near
-from ebbtide.scenario.model import CopiedOffsets, Isolation, OffsetReset
+from ebbtide.scenario.model import CommitWhen, CopiedOffsets, Isolation, OffsetReset
 
 FINAL_CONSUMER = 0
 """The id under which the final read is journalled; scenario consumers count from 1, so that it is free."""
@@ -60,6 +62,7 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     - With a `transactional_id` it sends transactions of `txn_records`; see `workloads.transactions`.
     - `properties` are settings of the scenario by the client library's names; `java` is for a Java producer.
     - With `copies` it sends a record for each that it reads, and nothing else.
+    - `life`: see `JournalWriter`. `count` is what is left to send.
     """
 
     endpoints: Endpoints
@@ -93,6 +96,11 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     start_timeout_s: float = 30.0
     stop_timeout_s: float = 5.0
     flush_interval_ms: int = 50
+    life: int = 0
+
+    def value_at(self, number: int) -> int:
+        """Return the value of this process's record `number`, and of its transaction `number`."""
+        return value_at(self.id, self.life * NUMBERS_OF_A_LIFE + number)
 
     @property
     def partitions_at_start(self) -> int:
@@ -104,7 +112,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The configuration of one tailing consumer process.
 
     `topics` maps a topic to its number of partitions. Without a `group` all of them are assigned to it. Commits go to
-    `commits_journal`.
+    `commits_journal`. `properties` and `life` are as in `ProducerConfig`.
     """
 
     endpoints: Endpoints
@@ -121,8 +129,12 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     commits_journal: str | None = None
     max_rate_per_s: float | None = None
     auto_offset_reset: OffsetReset = "none"
+    properties: dict[str, str] = {}
+    handle_ms: float = 0.0
+    commit_when: CommitWhen = "after-handling"
     request_timeout_ms: int = 5_000
     start_timeout_s: float = 30.0
+    life: int = 0
 
 
 class FinalReadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,8 +4,11 @@
 `workloads.config.ConsumerConfig`.
 
 It reads every partition of its topics from the log start. As a member of a group it reads the partitions that it is
-assigned, from the group's committed offsets. With `commit_every` it journals its commits. When its position is no
-longer in the log, it moves the position by its reset policy. The journal shows that as a new session and an event:
+assigned, from the group's committed offsets. With `commit_every` it journals its commits. With `handle_ms` it handles
+the records of a poll one by one, and journals each once it is handled: what a kill leaves of a poll has no row.
+
+When its position is no longer in the log, it moves the position by its reset policy. The journal shows that as a new
+session and an event:
 
 - Truncation with a known divergence point (KIP-320): back to that point, whatever the policy.
 - Truncation where the leader does not know the epoch of what was read, or a position out of the log's range:
@@ -17,14 +20,23 @@ longer in the log, it moves the position by its reset policy. The journal shows 
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from kafka.errors import (
+    InvalidSessionTimeoutError,
+    KafkaConfigurationError,
+    KafkaError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
 
 from ebbtide import run_clock
 from ebbtide.journal.commits import pack_commits
@@ -36,14 +48,17 @@ from ebbtide.waiting import pause
 from workloads.commits import Committer
 from workloads.config import ConsumerConfig, read_config
 from workloads.process import Stop, run_client
+from workloads.reaching import refused_settings
 from workloads.reading import ReadPartition, RejoiningConsumer, journal_poll, open_consumer, wait_for_brokers
 from workloads.rebalances import Membership
 from workloads.sampler import partitions_of
 from workloads.settings import consumer_settings
 from workloads.status import ClientState, StatusFile
 
+_SESSIONS_OF_A_LIFE = 1_000_000
 _POLL_MS = 50
 _ASK_MS = 2_000
+_SHUT_DOWN_S = 2.0
 
 
 class Tail:
@@ -61,7 +76,7 @@ class Tail:
         names = list(config.topics)
         partitions = [TopicPartition(*item) for item in partitions_of(config.topics)]
         self.lanes = {item: ReadPartition(names.index(item.topic), item) for item in partitions}
-        self._session = 0
+        self._session = config.life * _SESSIONS_OF_A_LIFE
         if config.group is None:
             consumer.assign(partitions)
 
@@ -179,7 +194,7 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop, open_reader: Ope
     Raises `JournalError`, `WaitExpired` when no broker answers at the start.
     """
     header = JournalHeader(table="polls", id=config.id, topics=tuple(config.topics), isolation=config.isolation)
-    journal = JournalWriter(Path(config.journal), header)
+    journal = JournalWriter(Path(config.journal), header, config.life)
     bootstrap = wait_for_brokers(config.endpoints, config.bootstrap, config.start_timeout_s, lambda: bool(stop))
     if not bootstrap:
         return ClientState.STOPPED
@@ -213,23 +228,61 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop, open_reader: Ope
                 membership.apply()
             _recover(tail, error)
             continue
+        except InvalidSessionTimeoutError as error:
+            raise refused_settings("a broker", f"consumer {config.id}", str(error)) from None
         except KafkaError:
             # A tailing consumer outlives whatever the cluster refuses at the moment.
             pause(_POLL_MS / 1000)
             continue
         if membership is not None:
             membership.apply()
-        if returned:
-            journal_poll(journal, tail.lanes, returned, value)
-            count = sum(map(len, returned.values()))
-            pace.count_returned(count)
-            if committer is not None:
+        if committer is not None and config.commit_when == "before-handling":
+            committer.count_returned(sum(map(len, returned.values())), partial(_ends_of, returned))
+        handled = 0
+        for some in one_by_one(returned, config.handle_ms / 1000, stop) if config.handle_ms else (returned,):
+            if some:
+                journal_poll(journal, tail.lanes, some, value)
+            count = sum(map(len, some.values()))
+            handled += count
+            if committer is not None and config.commit_when == "after-handling":
                 committer.count_returned(count, tail.positions)
-            if membership is not None:
-                membership.count_returned(count)
+        pace.count_returned(handled)
+        if membership is not None and handled:
+            membership.count_returned(handled)
+    if membership is not None and stop.is_leaving:
+        _shut_down(consumer, tail, committer)
     if committer is not None:
         committer.apply()
     return ClientState.STOPPED
+
+
+def _shut_down(consumer: Any, tail: Tail, committer: Committer | None) -> None:
+    """Commit what was handled, and leave the group, as an application that is shut down."""
+    handled, until = tail.positions(), time.monotonic() + _SHUT_DOWN_S
+    if committer is not None:
+        committer.commit(handled)
+        while committer.is_waiting and time.monotonic() < until:
+            with contextlib.suppress(KafkaError):
+                consumer.poll(timeout_ms=_POLL_MS, max_records=1)
+            committer.apply()
+    with contextlib.suppress(KafkaError):
+        consumer.shut_down(handled, _SHUT_DOWN_S)
+
+
+def one_by_one(
+    returned: Mapping[TopicPartition, Sequence[Any]], handle_s: float, stop: Stop
+) -> Iterator[dict[TopicPartition, list[Any]]]:
+    """Yield each record of a poll once it is handled; a consumer that is to stop handles no more."""
+    for partition, records in returned.items():
+        for record in records:
+            pause(handle_s)
+            yield {partition: [record]}
+            if stop:
+                return
+
+
+def _ends_of(returned: Mapping[TopicPartition, Sequence[Any]]) -> dict[TopicPartition, int]:
+    return {partition: records[-1].offset + 1 for partition, records in returned.items()}
 
 
 def _open_committer(consumer: KafkaConsumer, config: ConsumerConfig) -> Committer | None:
@@ -237,7 +290,7 @@ def _open_committer(consumer: KafkaConsumer, config: ConsumerConfig) -> Committe
     if config.commit_every is None or config.commits_journal is None:
         return None
     header = JournalHeader(table="commits", id=config.id, topics=tuple(config.topics))
-    journal = JournalWriter(Path(config.commits_journal), header)
+    journal = JournalWriter(Path(config.commits_journal), header, config.life)
     return Committer(consumer, config, lambda entries: journal.write([pack_commits(entries)]))
 
 
@@ -250,7 +303,10 @@ def _recover(tail: Tail, error: KafkaError) -> None:
 
 
 def _open_kafka_python(config: ConsumerConfig, bootstrap: Sequence[str]) -> RejoiningConsumer:
-    return open_consumer(config.endpoints, bootstrap, f"ebbtide-consumer-{config.id}", consumer_settings(config))
+    try:
+        return open_consumer(config.endpoints, bootstrap, f"ebbtide-consumer-{config.id}", consumer_settings(config))
+    except (KafkaConfigurationError, ValueError) as error:
+        raise refused_settings("kafka-python", f"consumer {config.id}", str(error)) from None
 
 
 def main(argv: Sequence[str], open_reader: OpenReader = _open_kafka_python) -> int:

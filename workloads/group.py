@@ -33,6 +33,7 @@ from ebbtide.scenario.kafka_settings import DEFAULT_GROUP_PROTOCOL
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from workloads.admin import AdminConfig
 from workloads.client import Client, ClientEnd, ReplicaQuestion
+from workloads.client_steps import STARTED, ClientSteps
 from workloads.config import (
     FINAL_CONSUMER,
     ConsumerConfig,
@@ -49,15 +50,13 @@ from workloads.library_settings import CONSUMER_MODULES, consumer_line, copy_set
 from workloads.replica_high_watermarks import ASKING_S
 from workloads.replica_logs import ReplicaLogsConfig
 from workloads.sampler import groups_to_ask, partitions_of
-from workloads.send_account import COUNTERS, SendCounts
+from workloads.send_account import SendCounts, counts_in
 from workloads.status import ClientState
 
 START_TIMEOUT_S = 30.0
 _OUTSTANDING = 10_000
 _OUTSTANDING_BYTES = 64 << 20
 """How many records and bytes a producer may have in flight: kafka-python 3 has no buffer limit of its own."""
-
-_STARTED = (ClientState.RUNNING, ClientState.DONE, ClientState.STOPPED)
 
 
 class Workload:
@@ -100,6 +99,9 @@ class Workload:
         self._consumers = {
             spec.id: (spec, self._client(f"consumer-{spec.id}", CONSUMER_MODULES[spec.library])) for spec in consumers
         }
+        pairs = (*self._consumers.values(), *self._producers.values())
+        self.client_steps = ClientSteps(self._folder, [client for _, client in pairs], self._begin)
+        self._earlier: dict[int, SendCounts] = {}  # what each producer had counted when a step started it again
         self._sampler = self._client("sampler", "sampler")
         self._final = self._client(f"consumer-{FINAL_CONSUMER}", "final_read")
         self._topic_maker = self._client("topics", "topics")
@@ -145,13 +147,21 @@ class Workload:
         if not self._brokers:
             raise HarnessError("the workload was started before its topics were created")
         self._sampler.start(self._sampler_config(), self._start_client)
-        for consumer, client in self._consumers.values():
-            client.start(self._consumer_config(consumer, client, timeout_s), self._start_client)
-        for producer, client in self._producers.values():
-            client.start(self._producer_config(producer, client, timeout_s), self._start_client)
+        for name in self.client_steps.clients:
+            self._begin(name, timeout_s)
         deadline = time.monotonic() + timeout_s
         for client in self._running_clients():
-            client.await_state(_STARTED, max(0.0, deadline - time.monotonic()))
+            client.await_state(STARTED, max(0.0, deadline - time.monotonic()))
+
+    def _begin(self, name: str, timeout_s: float) -> None:
+        """Start a process of a producer or consumer; one that steps took down before continues its journal."""
+        for consumer, client in self._consumers.values():
+            if client.name == name:
+                client.start(self._consumer_config(consumer, client, timeout_s), self._start_client)
+        for producer, client in self._producers.values():
+            if client.name == name:
+                self._earlier[producer.id] = self._counts_of(producer.id)
+                client.start(self._producer_config(producer, client, timeout_s), self._start_client)
 
     def settings(self) -> dict[str, str]:
         """Return the settings of each client of the scenario by name, for the manifest."""
@@ -175,22 +185,21 @@ class Workload:
 
         They are at most one flush interval (50 ms) old. Every counted record is in the journals.
         """
-        totals = dict.fromkeys(COUNTERS, 0)
-        for spec, client in self._producers.values():
-            if client.status is None:
-                continue
-            for number in range(self._counts[spec.topic]):
-                for slot, name in enumerate(COUNTERS, len(COUNTERS) * number):
-                    totals[name] += client.status.get(slot)
-        return SendCounts(**totals)
+        return sum(map(self._counts_of, self._producers), SendCounts())
+
+    def _counts_of(self, producer: int) -> SendCounts:
+        """Return the counts of a producer, with those of processes that a step ended: they leave no answer open."""
+        spec, client = self._producers[producer]
+        counts = counts_in(client.status, self._counts[spec.topic])
+        return self._earlier.get(producer, SendCounts()) + (counts.abandoned() if client.is_down else counts)
 
     def acked(self) -> int:
         """Return how many records were acked so far."""
         return self.send_counts().acked
 
     def are_producers_done(self) -> bool:
-        """Whether every producer has handed over its count and knows every outcome."""
-        return all(client.state == ClientState.DONE for _, client in self._producers.values())
+        """Whether every producer has handed over its count and knows every outcome, or was left down by a step."""
+        return all(client.is_down or client.state == ClientState.DONE for _, client in self._producers.values())
 
     def high_watermark(self, topic: str, partition: int) -> int | None:
         """Return the highest HW that any leader of the partition has served, or None."""
@@ -293,9 +302,7 @@ class Workload:
         return self._record / JOURNAL_DIR
 
     def _running_clients(self) -> list[Client]:
-        clients = [client for _, client in self._producers.values()]
-        clients += [client for _, client in self._consumers.values()]
-        return [*clients, self._sampler]
+        return [*self.client_steps.clients.values(), self._sampler]
 
     def _brokers_for(self, request: AdminRequest) -> tuple[str, ...]:
         """Return the brokers to which a request may be sent.
@@ -347,7 +354,11 @@ class Workload:
             commits_journal=str(self._folder / f"commits-{spec.id}{JOURNAL_SUFFIX}") if spec.commit_every else None,
             max_rate_per_s=spec.max_rate_per_s,
             auto_offset_reset=spec.auto_offset_reset,
+            properties=spec.properties or {},
+            handle_ms=spec.handle_ms or 0.0,
+            commit_when=spec.commit_when or "after-handling",
             start_timeout_s=timeout_s,
+            life=self.client_steps.life_of(client.name),
         )
 
     def _producer_config(self, spec: ProducerSpec, client: Client, timeout_s: float) -> ProducerConfig:
@@ -362,7 +373,7 @@ class Workload:
             first_partitions=self._topics[spec.topic].partitions,
             acks=ACKS[spec.acks],
             idempotent=spec.idempotent,
-            count=spec.count,
+            count=None if spec.count is None else spec.count - self._earlier.get(spec.id, SendCounts()).handed,
             rate_per_s=spec.rate_per_s,
             payload_bytes=spec.payload_bytes,
             linger_ms=spec.linger_ms,
@@ -378,6 +389,7 @@ class Workload:
             copies=copy_settings(spec, self._folder),
             max_outstanding=max(1, min(_OUTSTANDING, _OUTSTANDING_BYTES // spec.payload_bytes)),
             start_timeout_s=timeout_s,
+            life=self.client_steps.life_of(client.name),
         )
 
 

@@ -27,7 +27,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.journal.commits import Copy, pack_copies
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.outcomes import outcome_of_last_answer
-from ebbtide.journal.payload import payload_start, value_at
+from ebbtide.journal.payload import payload_start
 from ebbtide.properties_file import render
 from ebbtide.record.clients import ClientEvent, TxnOutcome
 from workloads.config import CopySettings, ProducerConfig
@@ -65,9 +65,9 @@ class CopierJournals:
 
     def __init__(self, config: ProducerConfig, copies: CopySettings, sends: SingleSends) -> None:
         self._sends = sends
-        self._producer = config.id
+        self._value_at = config.value_at
         header = JournalHeader(table="copies", id=config.id, topics=(copies.topic, config.topic), group=copies.group)
-        self._writer = JournalWriter(Path(copies.journal), header)
+        self._writer = JournalWriter(Path(copies.journal), header, config.life)
         self._is_only_attempt = makes_one_attempt(config)
         self._copies: list[Copy] = []
         self._number = 0
@@ -106,7 +106,7 @@ class CopierJournals:
         self._sends.flush()
 
     def _hand_over(self, line: _CopierLine, from_partition: int, at_ns: int) -> None:
-        value = value_at(self._producer, self._number)
+        value = self._value_at(self._number)
         self._number += 1
         self._of_txn += 1
         self._copies.append(Copy(partition=from_partition, offset=line.from_offset, value=value, at_ns=at_ns))
@@ -130,7 +130,7 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
     assert config.java is not None
     assert config.copies is not None
     header = JournalHeader(table="sends", id=config.id, topics=(config.topic,), acks=config.acks)
-    sends = SingleSends(JournalWriter(Path(config.journal), header), status, config.partitions)
+    sends = SingleSends(JournalWriter(Path(config.journal), header, config.life), status, config.partitions)
     journals = CopierJournals(config, config.copies, sends)
     bootstrap = await_leaders(config, stop)
     if not bootstrap:
@@ -148,7 +148,7 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
         files.append(str(file))
     start = payload_start(config.run_id, config.id, config.payload_bytes)
     words = [*files, config.copies.topic, config.topic, str(config.partitions), config.copies.offsets]
-    words += [str(value_at(config.id, 0) - 1), base64.b64encode(start).decode()]
+    words += [str(config.value_at(0) - 1), base64.b64encode(start).decode()]
     command = program_command(config.java, _SOURCE, words)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         try:

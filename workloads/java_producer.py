@@ -22,7 +22,7 @@ from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.outcomes import outcome_of_last_answer
-from ebbtide.journal.payload import encoder, value_at
+from ebbtide.journal.payload import encoder
 from ebbtide.properties_file import render
 from ebbtide.waiting import pause
 from workloads.config import ProducerConfig
@@ -125,7 +125,7 @@ class JavaSender(PacedSender):
         turns = self._send_order
         for number in range(self.number, self.number + count):
             key, lane = turns[number % len(turns)]
-            value = value_at(self._config.id, number)
+            value = self._config.value_at(number)
             sequence = self._sends.hand_over(lane, value, run_clock.now_ns())
             payload = self._encode(sequence, value)
             self._remote.send(self.incarnation.number, lane.partition, sequence, key, payload)
@@ -165,7 +165,7 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
     """Produce until every record has an outcome, or until stopped; returns the last state."""
     assert config.java is not None
     header = JournalHeader(table="sends", id=config.id, topics=(config.topic,), acks=config.acks)
-    sends = SingleSends(JournalWriter(Path(config.journal), header), status, config.partitions)
+    sends = SingleSends(JournalWriter(Path(config.journal), header, config.life), status, config.partitions)
     bootstrap = await_leaders(config, stop)
     if not bootstrap:
         return ClientState.STOPPED

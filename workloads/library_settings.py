@@ -1,4 +1,4 @@
-"""The settings of the producers of librdkafka and of Java, by these libraries' own names.
+"""The settings of the clients of librdkafka and of Java, by these libraries' own names.
 
 They say what `workloads.settings` says to kafka-python, so that the libraries can be compared. A scenario's
 `properties` come last.
@@ -13,7 +13,14 @@ from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.scenario.kafka_settings import DEFAULT_LIBRARY, ClientLibrary, ConsumerLibrary
 from ebbtide.scenario.model import ProducerSpec
 from workloads.config import ConsumerConfig, CopySettings, ProducerConfig
-from workloads.settings import MAX_REQUEST_BYTES, Setting, consumer_settings, producer_settings, settings_line
+from workloads.settings import (
+    MAX_REQUEST_BYTES,
+    Setting,
+    consumer_settings,
+    kafka_python_settings,
+    producer_settings,
+    settings_line,
+)
 
 _RETRIES_MAX = 2**31 - 1
 _ONLY_KAFKA_PYTHON = ("bootstrap_timeout_ms", "allow_auto_create_topics", "metrics_enabled")
@@ -67,7 +74,7 @@ def librdkafka_consumer_settings(config: ConsumerConfig) -> dict[str, Setting]:
         settings["group.protocol"] = config.group_protocol
     if config.group_protocol == "classic":
         settings |= {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 1_000}
-    return settings
+    return settings | config.properties
 
 
 def java_settings(config: ProducerConfig) -> dict[str, Setting]:
@@ -124,7 +131,7 @@ _PRODUCER_MODULES: dict[ClientLibrary, str] = {
 }
 
 _SETTINGS: dict[ClientLibrary, Callable[[ProducerConfig], dict[str, Setting]]] = {
-    "kafka-python": producer_settings,
+    "kafka-python": kafka_python_settings,
     "librdkafka": librdkafka_settings,
     "java": java_settings,
 }

@@ -29,10 +29,12 @@ from workloads import consumer
 from workloads.config import ConsumerConfig
 from workloads.library_settings import librdkafka_consumer_settings
 from workloads.librdkafka_sends import name_of_error
+from workloads.reaching import refused_settings
 from workloads.rebalances import Listener
 
 _END_OF_LOG = re.compile(r"broker end offset is (\d+)")
 _MAX_RECORDS = 2_000
+"""A consumer that takes time to handle a record polls one: a poll stores what the next automatic commit commits."""
 _FATAL = "_FATAL"
 """librdkafka's name for an error after which a client does nothing any more."""
 
@@ -66,7 +68,11 @@ class LibrdkafkaReader:
             "on_commit": self._note_commit,
         }
         self._open = partial(rdkafka.Consumer, {**librdkafka_consumer_settings(config), **own})
-        self._consumer = self._open()
+        try:
+            self._consumer = self._open()
+        except rdkafka.KafkaException as error:
+            raise refused_settings("librdkafka", f"consumer {config.id}", error.args[0].str()) from None
+        self._most = 1 if config.handle_ms else _MAX_RECORDS
         self._is_dead = False
         self._topics: list[str] = []
         self._listener: Listener | None = None
@@ -138,7 +144,7 @@ class LibrdkafkaReader:
             self._reopen()
         self._apply_rebalances()
         returned: dict[TopicPartition, list[Read]] = {}
-        for _ in range(_MAX_RECORDS if max_records is None else max_records):
+        for _ in range(self._most if max_records is None else min(self._most, max_records)):
             wait_s = 0.0 if returned else timeout_ms / 1000
             message = self._held.popleft() if self._held else self._consumer.poll(wait_s)
             if message is None:
@@ -156,6 +162,11 @@ class LibrdkafkaReader:
         if not returned:
             self._apply_rebalances()
         return returned
+
+    def shut_down(self, handled: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        """Commit, unless Ebbtide commits, and leave the group."""
+        with _as_kafka_error():
+            self._consumer.close()
 
     def commit(self, *, timeout_ms: int) -> None:
         """Commit the positions; librdkafka limits the wait. Raises `LibrdkafkaError`."""

@@ -19,12 +19,12 @@ from typing import NoReturn
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from ebbtide import run_clock
-from ebbtide.errors import HarnessError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from workloads.config import ProducerConfig
 from workloads.library_settings import librdkafka_settings
 from workloads.librdkafka_sends import LibrdkafkaSends, name_of_error
 from workloads.process import Stop
+from workloads.reaching import refused_settings
 from workloads.sending import PacedSender, await_leaders, run_producer, send_all
 from workloads.status import ClientState, StatusFile
 
@@ -97,12 +97,7 @@ def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> Producer:
     try:
         return Producer({**librdkafka_settings(config), **own})
     except KafkaException as error:
-        raise HarnessError(
-            "librdkafka refuses a setting",
-            where=f"the properties of producer {config.id}",
-            got=error.args[0].str(),
-            next="correct the value in the scenario",
-        ) from None
+        raise refused_settings("librdkafka", f"producer {config.id}", error.args[0].str()) from None
 
 
 def _name_of_refusal(error: Exception) -> str:
@@ -114,7 +109,7 @@ def _name_of_refusal(error: Exception) -> str:
 def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
     """Produce until every record has an outcome, or until stopped; returns the state."""
     header = JournalHeader(table="sends", id=config.id, topics=(config.topic,), acks=config.acks)
-    sends = LibrdkafkaSends(config, JournalWriter(Path(config.journal), header), status)
+    sends = LibrdkafkaSends(config, JournalWriter(Path(config.journal), header, config.life), status)
     bootstrap = await_leaders(config, stop)
     if not bootstrap:
         return ClientState.STOPPED

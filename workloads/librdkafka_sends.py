@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, Message
 from ebbtide import run_clock
 from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.outcomes import name_of_code, outcome_of_last_answer
-from ebbtide.journal.payload import Ints, PayloadBatches, value_at
+from ebbtide.journal.payload import Ints, PayloadBatches
 from workloads.config import ProducerConfig
 from workloads.library_settings import makes_one_attempt
 from workloads.sending import send_order
@@ -58,7 +58,7 @@ class LibrdkafkaSends(SingleSends):
         self._order = [(key, lane.partition) for key, lane in send_order(config, self.lanes)]
         self._turns = SendTurns([partition for _, partition in self._order])
         self._payloads = PayloadBatches(config.run_id, config.id, config.payload_bytes)
-        self._first_value = value_at(config.id, 0)
+        self._first_value = config.value_at(0)
         self._is_only_attempt = makes_one_attempt(config)
         self._handed: list[tuple[int, int]] = []
         self._noted_end = 0

@@ -22,6 +22,8 @@ class Stop:
     def __init__(self, stop_file: str) -> None:
         self._file = stop_file
         self._stopping = False
+        self.is_leaving = False
+        """Whether a step stops this client, so that it leaves its group as an application that is shut down."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
 
@@ -29,8 +31,9 @@ class Stop:
         self._stopping = True
 
     def __bool__(self) -> bool:
-        if not self._stopping:
-            self._stopping = os.path.exists(self._file)
+        if not self._stopping and os.path.exists(self._file):
+            self._stopping = True
+            self.is_leaving = os.path.getsize(self._file) > 0
         return self._stopping
 
 

@@ -29,18 +29,18 @@ from pathlib import Path
 from typing import NoReturn
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaConfigurationError, KafkaTimeoutError
 
 from ebbtide.errors import HarnessError
 from ebbtide.journal.file import JournalHeader, JournalWriter
-from ebbtide.journal.payload import encoder, value_at
+from ebbtide.journal.payload import encoder
 from workloads.config import ProducerConfig
 from workloads.incarnations import KafkaPythonIncarnation
 from workloads.process import Stop
-from workloads.reaching import client_security
+from workloads.reaching import client_security, refused_settings
 from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order, send_transactions
 from workloads.sends import AttemptWatch, Sends
-from workloads.settings import producer_settings
+from workloads.settings import kafka_python_settings
 from workloads.status import ClientState, StatusFile
 from workloads.transactions import Transactions
 
@@ -60,14 +60,17 @@ def connect(config: ProducerConfig, stop: Stop) -> KafkaProducer | None:
 def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProducer:
     """Return kafka-python's producer with our settings, its topic known.
 
-    Raises `HarnessError` when the topic has too few partitions.
+    Raises `HarnessError` when the topic has too few partitions, or for values that kafka-python does not take.
     """
-    producer = KafkaProducer(
-        bootstrap_servers=list(bootstrap),
-        client_id=f"ebbtide-producer-{config.id}",
-        **producer_settings(config),
-        **client_security(config.endpoints),
-    )
+    try:
+        producer = KafkaProducer(
+            bootstrap_servers=list(bootstrap),
+            client_id=f"ebbtide-producer-{config.id}",
+            **kafka_python_settings(config),
+            **client_security(config.endpoints),
+        )
+    except (KafkaConfigurationError, ValueError) as error:
+        raise refused_settings("kafka-python", f"producer {config.id}", str(error)) from None
     known = producer.partitions_for(config.topic)
     if len(known) < config.partitions_at_start:
         raise HarnessError(
@@ -93,6 +96,7 @@ class RecordSender(PacedSender):
         self._send_order = send_order(config, sends.lanes[: self._open_lanes])
         self._look_at_s = 0.0
         self._encode = encoder(config.run_id, config.id, config.payload_bytes)
+        self._first_value = config.value_at(0)
 
     def send_burst(self, count: int) -> bool:
         """Hand over `count` records; False when `send` refused one.
@@ -103,7 +107,7 @@ class RecordSender(PacedSender):
         self._open_new_lanes(self.producer)
         turns, topic = self._send_order, self._config.topic
         send, encode, clock = self.producer.send, self._encode, time.time_ns
-        first = value_at(self._config.id, 0)
+        first = self._first_value
         for number in range(self.number, self.number + count):
             key, lane = turns[number % len(turns)]
             sequence = lane.next_sequence
@@ -137,7 +141,7 @@ class RecordSender(PacedSender):
 def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
     """Produce until every record has an outcome, or until stopped; returns the state."""
     header = JournalHeader(table="sends", id=config.id, topics=(config.topic,), acks=config.acks)
-    journal = JournalWriter(Path(config.journal), header)
+    journal = JournalWriter(Path(config.journal), header, config.life)
     sends = Sends(journal, status, config.partitions, config.acks)
     if config.transactional_id is not None:
         return _run_transactions(config, sends, status, stop)

@@ -11,6 +11,7 @@ from pathlib import Path
 from cluster.kafka_api.connection import BrokerConnection
 from cluster.snapshot.secure_connection import SecureConnection
 from cluster.snapshot.security import Security, security_from
+from ebbtide.errors import HarnessError
 from workloads.config import Endpoints
 
 CONNECT_TIMEOUT_S = 0.5
@@ -49,6 +50,16 @@ def client_security(endpoints: Endpoints) -> dict[str, object]:
         settings["sasl_plain_username"] = security.login.username
         settings["sasl_plain_password"] = security.login.password
     return settings
+
+
+def refused_settings(library: str, client: str, why: str) -> HarnessError:
+    """Return the error for a client library that does not take the properties of a client."""
+    return HarnessError(
+        f"{library} refuses a setting",
+        where=f"the properties of {client}",
+        got=why,
+        next="correct the value in the scenario",
+    )
 
 
 @cache

@@ -59,6 +59,12 @@ class RejoiningConsumer(KafkaConsumer):  # type: ignore[misc]
         """Let the next poll join the group, unless it has joined by then."""
         self._coordinator.request_rejoin()
 
+    def shut_down(self, handled: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        """Commit, unless Ebbtide commits, and leave the group; what a poll returned and was not handled stays."""
+        for partition, offset in handled.items():
+            self.seek(partition, offset)
+        self.close(timeout_ms=int(timeout_s * 1000))
+
 
 def open_consumer(
     endpoints: Endpoints, bootstrap: Sequence[str], name: str, settings: Mapping[str, Setting]

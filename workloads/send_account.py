@@ -38,6 +38,24 @@ class SendCounts(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     unknown: int = 0
 
+    def __add__(self, other: SendCounts) -> SendCounts:
+        """Return the sums."""
+        return SendCounts(**{name: getattr(self, name) + getattr(other, name) for name in COUNTERS})
+
+    def abandoned(self) -> SendCounts:
+        """Return the counts of a producer that has ended: what has no answer is unknown."""
+        return msgspec.structs.replace(self, unknown=self.handed - self.acked - self.failed)
+
+
+def counts_in(status: StatusFile | None, partitions: int) -> SendCounts:
+    """Return what a producer counted in its status file, on this many partitions; nothing before it has made one."""
+    totals = dict.fromkeys(COUNTERS, 0)
+    if status is not None:
+        for number in range(partitions):
+            for slot, name in enumerate(COUNTERS, len(COUNTERS) * number):
+                totals[name] += status.get(slot)
+    return SendCounts(**totals)
+
 
 class SentPartition:
     """One partition: the next sequence, and the rows that are not written yet."""
@@ -56,7 +74,10 @@ Lane = TypeVar("Lane", bound=SentPartition)
 
 
 class SendAccount(ABC, Generic[Lane]):
-    """The partitions, the frames that are not written yet, and the counters of one producer."""
+    """The partitions, the frames that are not written yet, and the counters of one producer.
+
+    Sequences count from 0 in each process; the journal has them from the first number of the client's life on.
+    """
 
     def __init__(self, journal: JournalWriter, status: StatusFile, lanes: list[Lane]) -> None:
         self.lanes = lanes
@@ -86,7 +107,8 @@ class SendAccount(ABC, Generic[Lane]):
 
     def begin_txn(self, txn: int) -> None:
         """Journal that the records handed over from now on belong to `txn`."""
-        self._frames.append(pack_txn_begun(txn, array("q", [lane.next_sequence for lane in self.lanes])))
+        first = self._journal.first_number
+        self._frames.append(pack_txn_begun(txn, array("q", [first + lane.next_sequence for lane in self.lanes])))
 
     def end_txn(self, txn: int, outcome: TxnOutcome) -> None:
         """Journal that a transaction ended."""
@@ -103,7 +125,7 @@ class SendAccount(ABC, Generic[Lane]):
         self.answered_count += count
         answer = AnsweredSends(
             partition=lane.partition,
-            first_sequence=first,
+            first_sequence=self._journal.first_number + first,
             count=count,
             status=STATUSES.index(outcome),
             base_offset=base,
@@ -113,10 +135,10 @@ class SendAccount(ABC, Generic[Lane]):
         self._frames.append(pack_answered(answer))
 
     def _write(self) -> None:
-        handed = []
+        handed, first = [], self._journal.first_number
         for lane in self.lanes:
             if lane.rows:
-                handed.append(pack_handed(lane.partition, lane.first_unwritten, lane.rows))
+                handed.append(pack_handed(lane.partition, first + lane.first_unwritten, lane.rows))
                 lane.first_unwritten = lane.next_sequence
                 lane.rows = array("q")
                 lane.counts["handed"] = lane.next_sequence

@@ -6,8 +6,9 @@ docs/clients.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from ebbtide.scenario.kafka_settings import Place, settings_at
 from ebbtide.scenario.model import Isolation
 from workloads.config import ConsumerConfig, ProducerConfig
 
@@ -52,11 +53,24 @@ def producer_settings(config: ProducerConfig) -> dict[str, Setting]:
     return settings
 
 
+def kafka_python_settings(config: ProducerConfig) -> dict[str, Setting]:
+    """Return the settings of a scenario's producer of kafka-python, with those that the scenario sets."""
+    return producer_settings(config) | _own("kafka-python", config.properties)
+
+
 def consumer_settings(config: ConsumerConfig) -> dict[str, Setting]:
     """Return the settings of a scenario's consumer, without bootstrap and name."""
     settings = reader_settings(config.isolation, config.group, config.request_timeout_ms, config.start_timeout_s)
     # Every commit of a consumer that journals its commits must be in the journal.
-    return settings if config.commit_every is None else settings | {"enable_auto_commit": False}
+    settings |= {} if config.commit_every is None else {"enable_auto_commit": False}
+    return settings | _own("kafka-python-consumer", config.properties)
+
+
+def _own(place: Place, properties: Mapping[str, str]) -> dict[str, Setting]:
+    """Return a scenario's properties with values of the types that kafka-python takes."""
+    types = {name: settings_at(place)[name].type for name in properties}
+    read: dict[str, Callable[[str], Setting]] = {"boolean": lambda text: text == "true", "int": int}
+    return {name: read.get(types[name], str)(text) for name, text in properties.items()}
 
 
 def reader_settings(

@@ -41,7 +41,6 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 
 from ebbtide import run_clock
 from ebbtide.errors import HarnessError
-from ebbtide.journal.payload import value_at
 from ebbtide.record.clients import ClientEvent, Event, TxnOutcome
 from ebbtide.waiting import WaitExpired, pause
 from workloads.config import ProducerConfig
@@ -246,7 +245,7 @@ class Transactions(Generic[OneIncarnation]):
 
     @property
     def _txn(self) -> int:
-        return value_at(self._config.id, self._number)
+        return self._config.value_at(self._number)
 
     @property
     def _is_next_fenced(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from analysis.causes.columns import RowsOfPartitions
 from analysis.judge.coverage.client_facts import ReadPastElections
+from analysis.judge.coverage.restart_facts import GotAgain, LeftUnanswered
 from analysis.judge.coverage.topic_facts import ReadAgain
 from analysis.judge.coverage.transaction_facts import MarkerEpochs
 from analysis.judge.history.answers import CompareAnswers
@@ -32,7 +33,9 @@ SCANS: tuple[type[Scan[Any]], ...] = (
     FindHwsBelowStart,
     FindLateEpochs,
     FindReadsAboveHw,
+    GotAgain,
     LastOfTransactions,
+    LeftUnanswered,
     MarkerEpochs,
     ObservedOffsets,
     OffsetsOfCommits,

@@ -63,16 +63,28 @@ def frame(kind: int, payload: bytes) -> bytes:
     return _FRAME.pack(len(body), zlib.crc32(body)) + body
 
 
-class JournalWriter:
-    """The only writer of one journal file; not thread-safe."""
+NUMBERS_OF_A_LIFE = 1 << 30
+"""A client that a step starts again counts its records on from a multiple of this: an earlier process may have handed
+over records that its journal lacks."""
 
-    def __init__(self, path: Path, header: JournalHeader) -> None:
+
+class JournalWriter:
+    """The only writer of one journal file; not thread-safe.
+
+    `life`: how many processes of this client a step ended before. Their journal is continued, from `first_number` on.
+    """
+
+    def __init__(self, path: Path, header: JournalHeader, life: int = 0) -> None:
         self.path = path
+        self.first_number = life * NUMBERS_OF_A_LIFE
+        fresh = 0 if life else os.O_TRUNC
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | fresh | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            is_empty = not os.fstat(self._fd).st_size
         except OSError as error:
             raise self._write_error(error) from None
-        self.write([MAGIC, frame(HEADER, msgspec.json.encode(header))])
+        if is_empty:
+            self.write([MAGIC, frame(HEADER, msgspec.json.encode(header))])
 
     def write(self, frames: list[bytes]) -> None:
         """Hand whole frames to the kernel.
@@ -97,6 +109,15 @@ class JournalWriter:
             got=error.strerror or str(error),
             next="free disk space or name another run folder, then run the scenario again",
         )
+
+
+def cut_torn_tail(path: Path) -> None:
+    """Cut what a killed writer left unfinished at the end of its journal, if it has made one."""
+    if path.exists():
+        reader = JournalReader(path)
+        for _ in reader.frames():
+            pass
+        os.truncate(path, reader.size - reader.torn_bytes)
 
 
 class JournalReader:

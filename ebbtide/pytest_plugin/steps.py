@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ebbtide.scenario.steps.step import StepSpec
 
 _BY_GROUPS = frozenset({"partition", "flap"})
-_BY_PARTITION = frozenset({"reassign", "elect", "recover"})
 
 
 def kind_of(method: str) -> str | None:
@@ -64,7 +63,7 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, object]) -> S
         raw["groups"] = [[group] if isinstance(group, str) else group for group in values]
     elif values:
         keys_here = [key for part in keys_of(kind) for key in part]
-        key = "partition" if kind in _BY_PARTITION else "target"
+        key = KINDS[kind].first
         if key not in keys_here or len(values) > 1:
             by_keyword = [name for name in keys_here if name != key]
             what = f"{kind} takes one {key}" if key in keys_here else f"{kind} takes its values by keyword"

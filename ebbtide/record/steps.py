@@ -50,6 +50,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     optional: bool | None = None
     target: str | None = None
+    client: str | None = None
     from_: tuple[str, ...] | None = msgspec.field(name="from", default=None)
     to: tuple[str, ...] | None = None
     groups: tuple[tuple[str, ...], ...] | None = None

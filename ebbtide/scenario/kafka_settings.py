@@ -26,10 +26,14 @@ from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario.line_numbers import add_lines
 from ebbtide.untrusted.values import decode_toml
 
-Place = Literal["node", "topic", "producer", "librdkafka", "kafka-python"]
-"""Where a setting is set: on a broker or controller, on a topic, or in a producer: Kafka's own, or that of a library.
+Place = Literal[
+    "node", "topic", "producer", "librdkafka", "librdkafka-consumer", "kafka-python", "kafka-python-consumer"
+]
+"""Where a setting is set: on a broker or controller, on a topic, in a producer (Kafka's own, or that of a library), or
+in a library's consumer."""
 
-A scenario sets nothing of kafka-python, so the table has no setting of it."""
+OF_RELEASES: tuple[Place, ...] = ("node", "topic", "producer")
+"""Places whose settings belong to a release of Kafka; those of the others belong to the installed library."""
 
 _FREE_TYPES = frozenset({"boolean", "double", "int", "long", "short", "float", "integer", "enum"})
 """Values of these types name no file, no code and no address."""
@@ -56,7 +60,7 @@ class KafkaSetting(msgspec.Struct, frozen=True):
     def removed_in(self) -> str | None:
         """The first known release that no longer has the setting; None if the newest one has it."""
         later = [one.version for one in KNOWN if Version(one.version) > Version(self.last)]
-        return later[0] if later and self.place != "librdkafka" else None
+        return later[0] if later and self.place in OF_RELEASES else None
 
     def why_absent(self, versions: Sequence[Version]) -> str | None:
         """Return why none of these releases has the setting; None if one may have it, or if there are none."""
@@ -94,10 +98,13 @@ class RefusedKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     topic: tuple[str, ...] = ()
     producer: tuple[str, ...] = ()
     librdkafka: tuple[str, ...] = ()
+    librdkafka_consumer: tuple[str, ...] = ()
+    kafka_python: tuple[str, ...] = ()
+    kafka_python_consumer: tuple[str, ...] = ()
 
     def names(self, place: Place) -> tuple[str, ...]:
         """The names and patterns of a place."""
-        return cast(tuple[str, ...], getattr(self, place, ()))
+        return cast(tuple[str, ...], getattr(self, place.replace("-", "_")))
 
 
 class _Review(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -199,13 +206,14 @@ OTHER_LIBRARIES: tuple[ClientLibrary, ...] = ("librdkafka", "java")
 
 
 class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a library's producer takes and lacks.
+    """What a library's clients take and lack.
 
-    - `settings`: the place of its settings in `kafka_settings.txt`.
+    - `settings`: the place of its producer's settings in `kafka_settings.txt`. `consumer_settings`: of its consumer's.
     - `unsupported`: keys of a producer that the library's process cannot carry out, each with the reason.
     """
 
-    settings: Place = "kafka-python"
+    settings: Place
+    consumer_settings: Place | None = None
     unsupported: dict[str, str] = {}
 
 
@@ -213,9 +221,10 @@ _NO_TRANSACTIONS = "transactions are sent with kafka-python and java only"
 _TRANSACTION_KEYS = ("transactional", "txn_records", "abort_every", "fence_every", "abort_unacked")
 
 LIBRARIES: dict[ClientLibrary, LibraryFacts] = {
-    "kafka-python": LibraryFacts(),
+    "kafka-python": LibraryFacts(settings="kafka-python", consumer_settings="kafka-python-consumer"),
     "librdkafka": LibraryFacts(
         settings="librdkafka",
+        consumer_settings="librdkafka-consumer",
         unsupported=dict.fromkeys(_TRANSACTION_KEYS, _NO_TRANSACTIONS),
     ),
     "java": LibraryFacts(settings="producer"),

@@ -25,6 +25,7 @@ Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 CopiedOffsets = Literal["in-transaction", "after-transaction"]
 """When a copier commits its group's offsets: with the records that it sends, or on their own after these."""
 OffsetReset = Literal["none", "earliest", "latest"]
+CommitWhen = Literal["after-handling", "before-handling"]
 AllowedCause = Literal[
     "unclean-election",
     "last-replica-standing",
@@ -179,7 +180,11 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     group after every `leave_every` records and joins it again. It commits after every `commit_every` records, and the
     record then has its commits; None: the client commits by itself, unrecorded. `auto_offset_reset` says where it
     continues when its position is no longer in the log; `none` is as near as possible. `client`: the client library;
-    None means kafka-python. `group_protocol`: that of the group, None means classic.
+    None means kafka-python. `group_protocol`: that of the group, None means classic. `properties`: settings of the
+    library, by its own names.
+
+    It takes `handle_ms` to handle each record, and has a row of the record only then. It commits what it has handled;
+    with `commit_when`, all that a poll returned, before it handles any of it.
     """
 
     id: int
@@ -192,6 +197,9 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     auto_offset_reset: OffsetReset = "none"
     client: ConsumerLibrary | None = None
     group_protocol: GroupProtocol | None = None
+    properties: dict[str, str] | None = None
+    handle_ms: float | None = None
+    commit_when: CommitWhen | None = None
 
     @property
     def library(self) -> ConsumerLibrary:

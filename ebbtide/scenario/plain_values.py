@@ -14,19 +14,15 @@ from typing import Any, TypeVar, cast, get_origin
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.roles import ConfigResource, Role, RoleOrNone
 from ebbtide.scenario.steps.proof import struct_fields
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
-from ebbtide.scenario.words import ClockOffset, Duration, ParsedText, PartitionName, Rate
+from ebbtide.scenario.words import ParsedText
 
 T = TypeVar("T")
 
 BROKER = re.compile(r"\bbroker\((\d+)\)")
-
-TEXTS = (Duration, ClockOffset, Rate, Role, RoleOrNone, ConfigResource, PartitionName)
-"""Types of texts that are parsed when they are read."""
 
 _EARLY = (
     *("step", "name", "target", "groups", "from", "to", "mode", "times", "period", "partition", "replicas", "cancel"),
@@ -63,7 +59,7 @@ def read_part(kind: type, value: Any) -> Any:
         return _read_step(value)
     if kind is Trigger and isinstance(value, Mapping):
         return _read_trigger(value)
-    if kind not in TEXTS or not isinstance(value, str):
+    if not issubclass(kind, ParsedText) or not isinstance(value, str):
         raise NotImplementedError(f"no {kind.__name__} is read from {value!r}")
     try:
         return kind(value)

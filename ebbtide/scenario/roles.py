@@ -87,6 +87,9 @@ class Role(ParsedText):
         number = whole_number(str(argument)) if kind in _NODES_BY_ID and argument is not None else None
         self.broker = number if kind == "broker" else None
         self.controller = number if kind == "controller" else None
+        if kind in ("producer", "consumer") and argument is not None:
+            allowed = f"kill-client, stop-client and start-client, with client = {text!r}"
+            raise UsageError("a client is not a node, and has steps of its own", got=repr(text), allowed=allowed)
         if not known or (kind in _NODES_BY_ID and argument is not None and number is None):
             forms = {form.split("(")[0]: form for form in ROLE_FORMS}
             near = bracketed_suggestion(kind, forms, shown=forms)

@@ -18,7 +18,7 @@ from ebbtide.releases.known_releases import is_known, parse_version, published_r
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.references import put_at
 from ebbtide.scenario.steps.process import UpgradeStep
-from ebbtide.scenario.validate_settings import validate_producer_settings, validate_settings
+from ebbtide.scenario.validate_settings import validate_client_settings, validate_settings
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 TOPIC_MAX = 64
@@ -103,7 +103,7 @@ def refuse_unsafe(scenario: Scenario) -> None:
     problems: list[EbbtideError] = [
         *validate_words(scenario),
         *validate_settings(scenario, to_run=True),
-        *validate_producer_settings(scenario),
+        *validate_client_settings(scenario),
     ]
     for name in scenario.topics:
         problems += validate_topic_name(name, f"topics.{name}")

@@ -18,10 +18,13 @@ from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC
 from ebbtide.scenario.kafka_settings import LIBRARIES
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, Scenario
 from ebbtide.scenario.references import limit, limit_field, validate_topic_exists, without_offsets_topic
-from ebbtide.scenario.validate_settings import validate_producer_settings
+from ebbtide.scenario.validate_settings import validate_client_settings
 
 PAYLOAD_BYTES_MAX = 1_048_000
 """With its key and the batch around it, the largest record that brokers take by default (max.message.bytes)."""
+
+HANDLE_MS_MAX = 5_000
+"""A run that ends waits for the record that is being handled."""
 
 _RANGES_OF_PRODUCERS = (
     ("count", 1, None),
@@ -59,8 +62,9 @@ def validate_clients(scenario: Scenario) -> Iterator[UsageError]:
         yield from validate_member(consumer, scenario, where)
         for name in ("leave_every", "commit_every", "max_rate_per_s"):
             yield from limit_field(where, consumer, name, 1)
+        yield from limit_field(where, consumer, "handle_ms", 0.1, HANDLE_MS_MAX)
     yield from validate_group_protocols(scenario)
-    yield from validate_producer_settings(scenario)
+    yield from validate_client_settings(scenario)
 
 
 def _validate_topic(scenario: Scenario, topic: str, where: str) -> Iterator[UsageError]:
@@ -156,6 +160,7 @@ _FIRST_METADATA_VERSION = METADATA_VERSIONS["4.0-IV0"]
 _OF_MEMBERS = {
     "leave_every": "only a member of a group can leave it",
     "commit_every": "only a member of a group can commit",
+    "commit_when": "only a member of a group can commit",
     "group_protocol": "only a member of a group has its protocol",
 }
 """Keys that only a member of a group can have, and why."""
@@ -171,6 +176,13 @@ def validate_member(consumer: ConsumerSpec, scenario: Scenario, where: str) -> I
     yield from validate_group_name(f"{where}.group", consumer.group)
     if consumer.commit_every is not None and OFFSETS_TOPIC not in scenario.topics:
         yield without_offsets_topic(f"{where}.commit_every", str(consumer.commit_every))
+    if consumer.commit_when == "before-handling" and (consumer.commit_every is None or consumer.handle_ms is None):
+        yield UsageError(
+            "a commit before the handling needs both",
+            where=f"{where}.commit_when",
+            got=consumer.commit_when,
+            allowed="commit_every = RECORDS and handle_ms = MILLISECONDS beside it",
+        )
     if consumer.group_protocol == "consumer" and consumer.client != "librdkafka":
         yield UsageError(
             "kafka-python does not have the group protocol of KIP-848",

@@ -1,7 +1,7 @@
 """Validates the settings of Kafka and of client libraries that a scenario sets.
 
 They are the properties of nodes, the configs of topics, what `set-config` steps change, and the properties of
-producers. A scenario or a record may come from somebody else, and Kafka may run as root. So a scenario sets only what
+clients. A scenario or a record may come from somebody else, and Kafka may run as root. So a scenario sets only what
 a known release defines, less the kinds in `refused_settings.toml`, and no value refers to a file or a variable.
 """
 
@@ -18,6 +18,7 @@ from ebbtide.releases.known_releases import is_known
 from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.kafka_settings import (
     LIBRARIES,
+    OF_RELEASES,
     REFERENCE,
     KafkaSetting,
     Place,
@@ -27,7 +28,7 @@ from ebbtide.scenario.kafka_settings import (
     settings_at,
 )
 from ebbtide.scenario.key_places import kafka_name_hint
-from ebbtide.scenario.model import NODE_ROLES, ProducerSpec, Scenario
+from ebbtide.scenario.model import NODE_ROLES, ConsumerSpec, ProducerSpec, Scenario
 from ebbtide.scenario.steps.admin import SetConfigStep
 from ebbtide.shown_text import HIDDEN, names_secret
 from ebbtide.suggestions import nearest_words
@@ -40,25 +41,26 @@ _VALUES: Mapping[str, tuple[re.Pattern[str], str]] = {
     ),
     **dict.fromkeys(("double", "float"), (re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?"), "a number, such as 0.5")),
 }
-"""By type, what a producer's setting may be. Kafka itself refuses wrong values of nodes and topics."""
+"""By type, what a client's setting may be. Kafka itself refuses wrong values of nodes and topics."""
 _HINTS_MAX = 10
 """For so many unknown names of a file the nearest known name is looked up."""
-_PRODUCER_KEYS = frozenset(field.name for field in msgspec.structs.fields(ProducerSpec))
-_OF_RELEASES: tuple[Place, ...] = ("node", "topic", "producer")
-_LIBRARIES: Mapping[Place, str] = {"librdkafka": "librdkafka", "kafka-python": "kafka-python"}
 _SETTINGS: Mapping[Place, str] = {
     "node": "properties of Kafka's nodes",
     "topic": "configs of Kafka's topics",
     "producer": "settings of Kafka's producer",
     "librdkafka": "settings of librdkafka's producer",
-    "kafka-python": "none; Ebbtide sets all of them",
+    "librdkafka-consumer": "settings of librdkafka's consumer",
+    "kafka-python": "settings of kafka-python's producer",
+    "kafka-python-consumer": "settings of kafka-python's consumer",
 }
 _ABSENT_AT: Mapping[Place, tuple[str, ...]] = {
     "node": ("properties",),
     "topic": (),
     "producer": ("java", "settings"),
     "librdkafka": ("librdkafka", "settings"),
+    "librdkafka-consumer": ("librdkafka", "settings"),
     "kafka-python": ("kafka-python", "settings"),
+    "kafka-python-consumer": ("kafka-python", "settings"),
 }
 """By place, where `absent_words.toml` has the words that people type there."""
 
@@ -94,7 +96,7 @@ class ScenarioSetting(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unknown_releases(self) -> tuple[str, ...]:
         """The releases that get it and that Ebbtide does not know: only their jars say what it is there."""
-        return tuple(one for one in self.releases if not is_known(one)) if self.place in _OF_RELEASES else ()
+        return tuple(one for one in self.releases if not is_known(one)) if self.place in OF_RELEASES else ()
 
     @property
     def is_of_client(self) -> bool:
@@ -109,7 +111,7 @@ class ScenarioSetting(msgspec.Struct, frozen=True, kw_only=True):
 
     def unknown(self, *, with_hint: bool) -> UsageError:
         """Return the error for a name that no known release defines."""
-        library = _LIBRARIES.get(self.place, "Kafka")
+        library = "Kafka" if self.place in OF_RELEASES else self.place.removesuffix("-consumer")
         hint = self._hint()
         what = f"no setting of {library} that Ebbtide knows" + ("" if hint is None else f": {hint}")
         allowed = allowed_or_near(_SETTINGS[self.place], self._near() if with_hint else ())
@@ -117,7 +119,8 @@ class ScenarioSetting(msgspec.Struct, frozen=True, kw_only=True):
 
     def _hint(self) -> str | None:
         """Return what the name is called here, or what comes closest."""
-        if self.is_of_client and (hint := kafka_name_hint(self.name, _PRODUCER_KEYS)) is not None:
+        client = ConsumerSpec if self.place.endswith("-consumer") else ProducerSpec
+        if self.is_of_client and (hint := kafka_name_hint(self.name, client.__struct_fields__)) is not None:
             return f"{hint}, beside properties"
         return absent_word(self.name, *_ABSENT_AT[self.place])
 
@@ -132,7 +135,7 @@ class ScenarioSetting(msgspec.Struct, frozen=True, kw_only=True):
 def scenario_settings(scenario: Scenario) -> Iterator[ScenarioSetting]:
     """Yield every setting of a scenario."""
     yield from _of_cluster(scenario)
-    yield from _of_producers(scenario)
+    yield from _of_clients(scenario)
 
 
 def _of_cluster(scenario: Scenario) -> Iterator[ScenarioSetting]:
@@ -157,8 +160,14 @@ def _of_cluster(scenario: Scenario) -> Iterator[ScenarioSetting]:
             )
 
 
-def _of_producers(scenario: Scenario) -> Iterator[ScenarioSetting]:
+def _of_clients(scenario: Scenario) -> Iterator[ScenarioSetting]:
     releases = _releases(scenario)
+    for index, consumer in enumerate(scenario.consumers):
+        place = LIBRARIES[consumer.library].consumer_settings
+        for name, value in (consumer.properties or {}).items():
+            assert place is not None
+            table = f"consumers[{index}].properties"
+            yield ScenarioSetting(place=place, table=table, name=name, value=value, releases=releases)
     for index, producer in enumerate(scenario.producers):
         for name, value in (producer.properties or {}).items():
             yield ScenarioSetting(
@@ -185,9 +194,9 @@ def validate_settings(scenario: Scenario, *, to_run: bool) -> Iterator[UsageErro
             yield problem
 
 
-def validate_producer_settings(scenario: Scenario) -> Iterator[UsageError]:
-    """Report the settings that producers cannot have."""
-    return (problem for problem, _ in _problems(_of_producers(scenario)))
+def validate_client_settings(scenario: Scenario) -> Iterator[UsageError]:
+    """Report the settings that producers and consumers cannot have."""
+    return (problem for problem, _ in _problems(_of_clients(scenario)))
 
 
 def _problems(settings: Iterable[ScenarioSetting]) -> Iterator[tuple[UsageError, bool]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations, product
+from itertools import combinations, product, takewhile
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import Scenario
@@ -54,6 +54,8 @@ def validate_step(scenario: Scenario, step: StepSpec, where: str, names: Earlier
     if step.kind.only_brokers is not None and target is not None:
         yield from validate_broker(target, f"{where}.target", step.kind.only_brokers)
     yield from _own_rules(scenario, step, where, names)
+    clients = [f"{kind}({one.id})" for kind in ("producer", "consumer") for one in getattr(scenario, f"{kind}s")]
+    yield from step.mistakes(clients, takewhile(lambda one: one is not step, scenario.steps), where)
 
 
 def _references(scenario: Scenario, step: StepSpec, where: str, names: EarlierNames) -> Iterator[UsageError]:

@@ -27,6 +27,7 @@ from ebbtide.scenario.write import keys_set
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.admin import Administer
 from faults.base import Effect, PendingFault
+from faults.clients import Clients
 from faults.families import Faults
 from faults.injector import Plan
 from faults.replica_replies import AskReplicas
@@ -53,6 +54,7 @@ class Schedule:
         counters: Counters,
         administer: Administer,
         ask_replicas: AskReplicas,
+        clients: Clients,
         display: Display,
         poll_cluster: Callable[[], None],
         gates: Mapping[int, Gate] | None = None,
@@ -70,7 +72,7 @@ class Schedule:
         self._counters = counters
         self._display = display
         self._poll_cluster = poll_cluster
-        self._faults = Faults(runtime, view, administer, ask_replicas, choose, poll_cluster, record)
+        self._faults = Faults(runtime, view, administer, ask_replicas, choose, poll_cluster, record, clients)
         self._armed: dict[int, PendingFault] = {}
         self._broken: dict[int, set[int]] = {}
         """The nodes on which the effect of a step lasts, by the step's index; `_armed` has the wire rules."""

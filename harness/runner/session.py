@@ -142,6 +142,7 @@ class Session:
             counters=self._workload,
             administer=self._workload.administer,
             ask_replicas=self._workload.ask_replicas,
+            clients=self._workload.client_steps,
             display=display,
             poll_cluster=self.watch,
             gates=gates,

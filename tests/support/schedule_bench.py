@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import evidence_builders as build
@@ -119,6 +119,36 @@ class NoAnswers:
     def close(self) -> None: ...
 
 
+class FakeClients:
+    """Clients by the names of their processes, those that run; what ends them, and what they say, is up to a test."""
+
+    def __init__(self, running: Iterable[str] = (), ended_by: int = -9, *, works: bool = True) -> None:
+        self.running = set(running)
+        self.asked: list[str] = []
+        self._ended_by = ended_by
+        self._works = works
+
+    def runs(self, name: str) -> bool:
+        return name in self.running
+
+    def kill_client(self, name: str) -> int:
+        self.asked.append(f"kill {name}")
+        self.running.discard(name)
+        return self._ended_by
+
+    def stop_client(self, name: str, timeout_s: float) -> int:
+        self.asked.append(f"stop {name}")
+        self.running.discard(name)
+        return self._ended_by
+
+    def start_client(self, name: str, timeout_s: float) -> None:
+        self.asked.append(f"start {name}")
+        self.running.add(name)
+
+    def works(self, name: str) -> bool:
+        return self._works
+
+
 def no_answers(_at: TopicPartition, _replicas: Sequence[int]) -> NoAnswers:
     """Ask replicas that do not answer."""
     return NoAnswers()
@@ -133,6 +163,7 @@ class Bench:
         self.done: list[object] = []
         self.runtime.wire = Proxies(self.done)
         self.fails: set[str] = set()
+        self.clients = FakeClients()
         self.answer = "NOT_CONTROLLER"
         log = tmp_path / "log"
         build.write_log(log, build.metadata_batch(0, build.topic("t", "T"), build.partition("T", 0, (2, 1, 3), 2)))
@@ -157,6 +188,7 @@ class Bench:
             counters=Counters(),
             administer=self._administer,
             ask_replicas=no_answers,
+            clients=self.clients,
             display=self.display,
             poll_cluster=poll_cluster,
         )

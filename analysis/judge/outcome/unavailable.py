@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from analysis.evidence.remaking import TIMELINE
+from analysis.judge.history.client_downs import client_downs
 from analysis.judge.history.service_cells import CELL_NS, FoldedCells, ServiceCells
 from analysis.judge.history.spells import Spell, ack_spells, leaderless_spells, unserved_spells
 from analysis.record.record import Record
@@ -39,7 +40,7 @@ def time_without_service(record: Record) -> list[Unavailability]:
     for topic, partition in _partitions(record, manifest, [*spells, *unserved]):
         leaderless = no_leaders or leaderless_spells(record.timeline, topic, partition)
         serviceless = no_services or _with_clients_on(unserved.get((topic, partition), NOBODY_ASKED), steps)
-        ackless = no_acks or spells.get((topic, partition)) or _why_no_acks(manifest)
+        ackless = no_acks or _with_producers_up(spells.get((topic, partition), []), steps) or _why_no_acks(manifest)
         found.append(
             Unavailability(
                 topic=topic,
@@ -101,6 +102,19 @@ def _with_clients_on(spells: list[Spell] | str, steps: Sequence[StepEntry] | Non
             continue
         if any(one.to_ns > step.fired_ns and one.from_ns < (step.healed_ns or one.to_ns) for one in spells):
             return f"step {step.index} ({step.step}) hit the clients then"
+    return _with_producers_up(spells, steps)
+
+
+def _with_producers_up(spells: list[Spell] | str, steps: Sequence[StepEntry] | None) -> list[Spell] | str:
+    """Return the spells, or why they say nothing of the brokers: a producer that waited was down in one of them."""
+    if isinstance(spells, str):
+        return spells
+    for one in client_downs(steps or ()):
+        until_ns = one.to_ns or max((spell.to_ns for spell in spells), default=0)
+        if one.client.kind == "producer" and any(
+            spell.length_ns > CELL_NS and spell.to_ns > one.from_ns and spell.from_ns < until_ns for spell in spells
+        ):
+            return f"step {one.step.index} ({one.step.step}) took {one.client} down then"
     return spells
 
 

@@ -37,6 +37,7 @@ class ReassignStep(RequestStep, frozen=True, kw_only=True, tag="reassign"):
     """Asks for other replicas of a partition, or for the end of such a request."""
 
     kind = _admin(
+        first="partition",
         does="asks for other replicas (AlterPartitionReassignments)",
         note="does not wait until the partition has them",
         proof="a newer partition record with these replicas (less those being removed); "
@@ -58,6 +59,7 @@ class ElectStep(RequestStep, frozen=True, kw_only=True, tag="elect"):
     """Asks for an election."""
 
     kind = _admin(
+        first="partition",
         does="asks for an election (ElectLeaders)",
         proof="Kafka's yes, and a newer partition record with a new leader epoch; "
         "preferred: with the first replica as leader",

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-Family = Literal["process", "disk", "clock", "network", "admin", "recovery", "wire", "waiting"]
+Family = Literal["process", "client", "disk", "clock", "network", "admin", "recovery", "wire", "waiting"]
 Healer = Literal["start", "resume", "mend-disk", "reset-clock", "heal", "release"]
 
 
@@ -27,6 +27,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """What the author of a scenario must also know; for docs/scenario-steps.md, Markdown."""
     unset: Mapping[str, str] = {}
     """What it means to leave out each of its optional keys, for docs/scenario-steps.md."""
+    first: str = "target"
+    """The key that stands first where a step is written as a call, as in `kill("leader(t-0)")`."""
     requires: str = "-"
     """The parts of the host that it needs besides a run's own, for docs/faults.md."""
     not_where: str = "-"

@@ -33,6 +33,7 @@ class RecoverStep(RequestStep, frozen=True, kw_only=True, tag="recover"):
     """
 
     kind = Kind(
+        first="partition",
         family="recovery",
         does="carries out KIP-966's unclean recovery from outside: asks the replicas of a leaderless partition for "
         "their logs, and has one elected by `strategy`",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 import msgspec
 
+from ebbtide.errors import UsageError
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.kind import Kind
 from ebbtide.scenario.steps.proof import StepProof
@@ -48,6 +49,13 @@ class StepSpec:
     def step(self) -> str:
         """The kind's word."""
         return tag_of(type(self))
+
+    def mistakes(self, clients: Sequence[str], earlier: Iterable[StepSpec], where: str) -> Iterator[UsageError]:
+        """Yield what only this kind's own module knows to be wrong; nothing by default.
+
+        `clients` are those of the scenario, such as `producer(1)`.
+        """
+        yield from ()
 
     def replace(self, **changes: object) -> Self:
         """Return the same step with these fields changed."""

@@ -7,6 +7,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from ebbtide.scenario.steps.admin import AdminStep
+from ebbtide.scenario.steps.clients import ClientsStep
 from ebbtide.scenario.steps.clock import ClockStep
 from ebbtide.scenario.steps.disk import DiskStep
 from ebbtide.scenario.steps.kind import Kind
@@ -21,7 +22,9 @@ from ebbtide.scenario.triggers import tag_of
 StepKind = str
 """The word of a kind, such as `power-loss`: the tag of its struct."""
 
-AnyStep = ProcessStep | DiskStep | ClockStep | NetworkStep | AdminStep | RecoveryStep | WireStep | WaitingStep
+AnyStep = (
+    ProcessStep | ClientsStep | DiskStep | ClockStep | NetworkStep | AdminStep | RecoveryStep | WireStep | WaitingStep
+)
 """The tagged union of all kinds."""
 
 STEP_TYPES: Mapping[StepKind, type[BaseStep]] = {tag_of(one): one for one in get_args(AnyStep)}

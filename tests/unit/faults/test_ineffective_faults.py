@@ -16,7 +16,7 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 from plain_steps import step_of
-from schedule_bench import Counters, Notes, no_answers
+from schedule_bench import Counters, FakeClients, Notes, no_answers
 
 from analysis.judge.outcome.reasons import unproven_reasons
 from cluster.host.namespaces import Cut, LimitCounts, Transfer
@@ -28,6 +28,7 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.node_times import NodeTimes
 from ebbtide.record.steps import read_steps
+from ebbtide.scenario.steps.clients import ClientName
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import KINDS, WIRE_KINDS, StepKind
 from ebbtide.scenario.words import ClockOffset, Duration, Rate
@@ -192,6 +193,9 @@ INEFFECTIVE: dict[StepKind, tuple[StepSpec, ...]] = {
     "drop-request": (step_of("drop-request", target="broker(1)", api="Fetch"),),
     "duplicate-request": (step_of("duplicate-request", target="broker(1)", api="Fetch"),),
     "release": (HOLD, step_of("release")),
+    "kill-client": (step_of("kill-client", client=ClientName("consumer(1)")),),
+    "stop-client": (step_of("stop-client", client=ClientName("consumer(1)")),),
+    "start-client": (step_of("start-client", client=ClientName("producer(1)")),),
 }
 
 
@@ -230,6 +234,7 @@ def test_a_step_that_did_nothing_proves_nothing_and_says_why(kind: StepKind, tmp
         counters=Counters(),
         administer=accept_request,
         ask_replicas=no_answers,
+        clients=FakeClients({"producer-1"}),
         display=Notes(),
         poll_cluster=lambda: None,
     )

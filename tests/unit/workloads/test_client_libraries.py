@@ -8,16 +8,17 @@ from confluent_kafka import KafkaError, Producer
 
 from ebbtide import librdkafka
 from ebbtide.errors import HarnessError, Problems
-from ebbtide.scenario.kafka_settings import allowed_settings
+from ebbtide.scenario.kafka_settings import Place, allowed_settings
 from ebbtide.scenario.model import ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import text_of
 from harness.runner.host import require_libraries
-from workloads.config import Endpoints, ProducerConfig
-from workloads.library_settings import java_settings, librdkafka_settings, producer_line
+from workloads.config import ConsumerConfig, Endpoints, ProducerConfig
+from workloads.library_settings import java_settings, librdkafka_settings, makes_one_attempt, producer_line
 from workloads.librdkafka_producer import open_producer
 from workloads.librdkafka_sends import name_of_error
+from workloads.settings import consumer_settings, kafka_python_settings
 from workloads.transactions import _ANSWER_S
 
 FILE = """
@@ -64,6 +65,7 @@ def config_of(**settings: object) -> ProducerConfig:
         'client = "librdkafka"\nproperties = { "message.timeout.ms" = "9000" }',
         'client = "java"\nkeys = 3\nclient_kafka = "3.9.1"\nproperties = { retries = "0" }',
         'client = "kafka-python"',
+        'properties = { retries = "0", request_timeout_ms = "1000", delivery_timeout_ms = "1200" }',
         'client = "java"\ntransactional = true\ntxn_records = 5\npayload_bytes = 500\nabort_every = 3\nfence_every = 4',
         'client = "java"\ntransactional = true\ntxn_records = 5\nclient_kafka = "3.9.1"\nabort_unacked = true',
         'client = "java"\nidempotent = true\nkeys = 2\nproperties = { retries = "1" }',
@@ -71,6 +73,46 @@ def config_of(**settings: object) -> ProducerConfig:
 )
 def test_what_a_library_can_do_is_valid(extra: str) -> None:
     assert problems_of(extra) == {}
+
+
+def test_kafka_python_gets_the_settings_of_the_scenario_in_its_own_types() -> None:
+    config = config_of(properties={"retries": "0", "request_timeout_ms": "1000", "delivery_timeout_ms": "1200"})
+    settings = kafka_python_settings(config)
+    assert (settings["retries"], settings["request_timeout_ms"], settings["delivery_timeout_ms"]) == (0, 1000, 1200)
+    assert "retries=0" in producer_line("kafka-python", config)
+    assert makes_one_attempt(config)
+    reader = ConsumerConfig(
+        endpoints=config.endpoints,
+        journal="",
+        run_id="r",
+        bootstrap=(),
+        id=1,
+        topics={"t": 1},
+        group="g",
+        properties={"auto_commit_interval_ms": "9", "enable_incremental_fetch_sessions": "false", "client_rack": "a"},
+    )
+    read = consumer_settings(reader)
+    assert (read["auto_commit_interval_ms"], read["enable_incremental_fetch_sessions"]) == (9, False)
+    assert (read["client_rack"], read["enable_auto_commit"]) == ("a", True)
+
+
+@pytest.mark.parametrize("place", ["kafka-python", "kafka-python-consumer", "librdkafka-consumer"])
+def test_a_scenario_sets_nothing_by_which_ebbtide_judges_or_that_names_code_or_an_address(place: Place) -> None:
+    words = [one.replace(".", "_") for one in allowed_settings(place)]
+    assert "request_timeout_ms" in words or "socket_timeout_ms" in words
+    for part in (
+        "acks",
+        "auto_offset",
+        "enable_auto",
+        "bootstrap",
+        "client_id",
+        "group_id",
+        "isolation",
+        "ssl",
+        "sasl",
+    ):
+        assert [word for word in words if word.startswith(part)] == []
+    assert [word for word in words if word.endswith(("serializer", "callback", "reporters", "url", "file"))] == []
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def _offsets_in(blocks: Ints, masks: Ints) -> Ints:
     return np.sort(((blocks[:, None] << BITS) + np.arange(2**BITS))[bits])
 
 
-def _groups_of(record: Record) -> dict[int, str]:
+def groups_of(record: Record) -> dict[int, str]:
     """Return the group of each consumer that is in one.
 
     Groups of copiers are left out: what they skip shows by their copies. An unreadable scenario is reported where the
@@ -217,7 +217,7 @@ def _places_in(names: Sequence[str]) -> Iterator[TopicPartition]:
             yield TopicPartition.parse(name)
 
 
-def _why_unknown_membership(record: Record) -> str | None:
+def why_unknown_membership(record: Record) -> str | None:
     """Return why it is not known which consumers are a group, where none is known; None: the record has no groups."""
     if record.scenario_keys:
         return None
@@ -277,7 +277,7 @@ class LeftOut(KindQuestion):
 
     def __init__(self, run: Record, folder: Callable[[], Path]) -> None:
         super().__init__(run, folder)
-        self._groups = _groups_of(run)
+        self._groups = groups_of(run)
         self._sessions: dict[_SessionKey, MemberSession] = {}
         self._positions: Sequence[GroupPosition] | None = None
         self._why_unknown: str | None = None
@@ -346,7 +346,7 @@ class LeftOut(KindQuestion):
     def _find_positions(self, facts: Facts) -> Sequence[GroupPosition]:
         record = self.run
         if not self._groups:
-            self._why_unknown = _why_unknown_membership(record)
+            self._why_unknown = why_unknown_membership(record)
             return ()
         events = _MemberEvents(record, self._groups)
         sessions: dict[tuple[str, TopicPartition], list[MemberSession]] = {}

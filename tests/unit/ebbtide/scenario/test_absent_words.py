@@ -33,7 +33,7 @@ REAL: dict[str, Collection[str]] = {
     "file": keys_of_table(Scenario),
     "client": get_args(ClientLibrary),
     "group_protocol": get_args(GroupProtocol),
-    "kafka-python": (),
+    "kafka-python": {*allowed_settings("kafka-python"), *allowed_settings("kafka-python-consumer")},
     "settings": {*allowed_settings("producer"), *allowed_settings("librdkafka")},
     "properties": (),
     **{place: keys_of_table(table) for place, table in TABLES.items()},

@@ -27,7 +27,7 @@ from ebbtide.scenario.parse import parse
 from ebbtide.scenario.roles import ConfigResource
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.steps.admin import SetConfigStep
-from ebbtide.scenario.validate_settings import validate_producer_settings, validate_settings
+from ebbtide.scenario.validate_settings import validate_client_settings, validate_settings
 from ebbtide.scenario.write import text_of
 from harness.runner import settings_check
 from tools.kafka_settings import merge
@@ -60,7 +60,7 @@ def changing(resource: str, settings: dict[str, str]) -> Scenario:
 
 def refused(scenario: Scenario) -> dict[str, str]:
     """What is refused of it, by its place in the file."""
-    found = [*validate_settings(scenario, to_run=True), *validate_producer_settings(scenario)]
+    found = [*validate_settings(scenario, to_run=True), *validate_client_settings(scenario)]
     return {str(one.where): one.render() for one in found}
 
 

@@ -9,7 +9,7 @@ import evidence_builders as build
 import msgspec
 import pytest
 from plain_steps import step_of, trigger_of
-from schedule_bench import Bench, no_answers
+from schedule_bench import Bench, FakeClients, no_answers
 
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry
@@ -85,6 +85,7 @@ class GatedSchedule(Bench):
             counters=Counters(0),
             administer=self._administer,
             ask_replicas=no_answers,
+            clients=FakeClients(),
             display=self.display,
             poll_cluster=lambda: self.poll_cluster(),
             gates=gates,

@@ -7,7 +7,7 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 from plain_steps import step_of, trigger_of
-from schedule_bench import no_answers
+from schedule_bench import FakeClients, no_answers
 
 from cluster.runtime.base import NodeInfo
 from cluster.wire.messages import Arm, Command, Release, WireEvent
@@ -127,6 +127,7 @@ class Bench:
             counters=self,
             administer=None,  # type: ignore[arg-type]
             ask_replicas=no_answers,
+            clients=FakeClients(),
             display=self,  # type: ignore[arg-type]
             poll_cluster=poll_cluster,
         )

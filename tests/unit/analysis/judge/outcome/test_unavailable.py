@@ -170,3 +170,19 @@ def test_a_partition_that_a_step_added_is_judged_like_the_others(story: Story) -
     order_by_time(story.tables)
     found = {one.partition: one.no_leader for one in story.judge().unavailable}
     assert found[1] == Outage(longest_s=1, total_s=1, spells=1, from_ns=ns(12), to_ns=ns(13))
+
+
+@pytest.mark.parametrize(
+    ("client", "killed_s", "started_s", "hits"),
+    [("producer(1)", 9.5, 14, True), ("producer(1)", 2.1, 3, False), ("consumer(1)", 9.5, 14, False)],
+)
+def test_a_producer_that_was_down_says_nothing_of_the_brokers(
+    story: Story, client: str, killed_s: float, started_s: float, *, hits: bool
+) -> None:
+    assert story.steps is not None
+    story.step(killed_s, "kill-client")
+    story.step(started_s, "start-client")
+    story.steps = [msgspec.structs.replace(one, parameters={"client": client}) for one in story.steps]
+    found = only(story.judge())
+    assert (found.no_ack is None) == hits
+    assert (found.unknown.get("no_ack") == "step 0 (kill-client) took producer(1) down then") == hits
