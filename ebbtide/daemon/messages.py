@@ -107,10 +107,15 @@ class EndCluster(msgspec.Struct, frozen=True, kw_only=True, tag="down"):
 Request = AskStatus | Fire | CreateTopic | EndCluster
 
 
+class ImpossibleNow(UsageError):
+    """A step that the present state of the cluster makes impossible."""
+
+
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """An `EbbtideError` on its way to another process."""
+    """An `EbbtideError` on its way to another process; `by_state`: the present state of the cluster refuses a step."""
 
     usage: bool
+    by_state: bool = False
     what: str
     where: str | None = None
     got: str | None = None
@@ -118,19 +123,25 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
     @classmethod
-    def of(cls, error: EbbtideError) -> Refusal:
+    def of(cls, error: EbbtideError, *, by_state: bool = False) -> Refusal:
         """Return the refusal for `error`; several problems are kept in its first line."""
         heading, _, rest = error.render().partition("\n")
         usage = error.exit_code is ExitCode.USAGE
         if getattr(error, "problems", None):
-            return cls(usage=usage, what=f"{heading}\n{rest}")
+            return cls(usage=usage, by_state=by_state, what=f"{heading}\n{rest}")
         return cls(
-            usage=usage, what=error.what, where=error.where, got=error.got, allowed=error.allowed, next=error.next
+            usage=usage,
+            by_state=by_state,
+            what=error.what,
+            where=error.where,
+            got=error.got,
+            allowed=error.allowed,
+            next=error.next,
         )
 
     def error(self) -> EbbtideError:
         """Return the error, to be raised in this process."""
-        kind = UsageError if self.usage else HarnessError
+        kind = (ImpossibleNow if self.by_state else UsageError) if self.usage else HarnessError
         return kind(self.what, where=self.where, got=self.got, allowed=self.allowed, next=self.next)
 
 

@@ -49,6 +49,10 @@ def _not_a_list(command: str) -> UsageError:
     return UsageError("run takes the words of a command", got=repr(command), allowed=allowed)
 
 
+class NoSuchStep(AttributeError):
+    """A method that is no kind of step: the test itself is wrong."""
+
+
 class Breakable:
     """A running cluster, with a method for every kind of step.
 
@@ -66,7 +70,7 @@ class Breakable:
         __tracebackhide__ = True
         kind = None if method.startswith("_") else kind_of(method)
         if kind is None:
-            raise AttributeError(f"{type(self).__name__} has no {method!r}.{did_you_mean_step(method)}")
+            raise NoSuchStep(f"{type(self).__name__} has no {method!r}.{did_you_mean_step(method)}")
 
         def fire(*values: Any, **keys: Any) -> StepEntry:
             __tracebackhide__ = True

@@ -19,6 +19,13 @@ from ebbtide.scenario.words import PartitionName
 from ebbtide.suggestions import bracketed_suggestion
 
 
+class UnknownTopic(UsageError):
+    """A topic or partition that the scenario does not have.
+
+    The steps of a `chaos` test may name topics that the test made for its own clients, so a record may have them.
+    """
+
+
 class EarlierNames(msgspec.Struct, frozen=True):
     """What the steps before a step name: themselves, and partitions that they add.
 
@@ -86,7 +93,7 @@ def validate_topic_exists(scenario: Scenario, name: str, where: str) -> Iterator
     """A topic that the scenario does not have."""
     if scenario.topics and name not in scenario.topics:
         names = sorted(scenario.topics)
-        yield UsageError(
+        yield UnknownTopic(
             "unknown topic", where=where, got=repr(name), allowed=", ".join(names) + bracketed_suggestion(name, names)
         )
 
@@ -113,7 +120,7 @@ def validate_partition(
         others = {name: f"{name}-{number}" for name, size in sizes.items() if number < size}
         near = bracketed_suggestion(topic, others, shown=others)
         allowed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "") + near
-        yield UsageError("unknown partition", where=where, got=repr(partition), allowed=allowed)
+        yield UnknownTopic("unknown partition", where=where, got=repr(partition), allowed=allowed)
 
 
 def validate_role(

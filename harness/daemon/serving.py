@@ -132,7 +132,10 @@ class ClusterDaemon:
                     session.watch()
                     self._refuse_unprepared(request.step)
                     refuse_invalid(session.scenario, request.step, session.view.image)
-                    refuse_without_effect(session, request.step)
+                    try:
+                        refuse_without_effect(session, request.step)
+                    except UsageError as error:
+                        return Reply(refusal=Refusal.of(error, by_state=True))
                     step = session.fire(request.step)
                 case CreateTopic():
                     session.watch()

@@ -19,6 +19,7 @@ from ebbtide.scenario.safety import validate_words
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import DISK_TROUBLES, help_of_kind
 from ebbtide.scenario.steps.wire import ReleaseStep
+from ebbtide.scenario.triggers import OffsetTrigger
 from ebbtide.scenario.validate import validate, validate_topic
 from ebbtide.scenario.validate_order import impossible_now
 from ebbtide.scenario.validate_steps import validate_step
@@ -31,8 +32,9 @@ from workloads.config import NewTopic, TopicsConfig, read_topics_result
 def refuse_invalid(scenario: Scenario, step: StepSpec, image: MetadataImage) -> None:
     """Raise `Problems` if `step` is invalid as the next step of `scenario`.
 
-    In a scenario with topics the step must be valid as the next step of its file, because the run is judged by it. On
-    a plain cluster, the topics are those that it has now, and any order of steps is valid.
+    In a scenario with topics the step must be valid as the next step of its file, because the run is judged by it. It
+    may also name topics that were made since, for clients of others. On a plain cluster, the topics are those that it
+    has now, and any order of steps is valid.
     """
     problems: list[EbbtideError] = [
         UsageError(one.what, where=_key(one), got=one.got, allowed=one.allowed)
@@ -85,6 +87,9 @@ def _problems(scenario: Scenario, step: StepSpec, image: MetadataImage) -> Itera
     if wrong_words:
         yield from wrong_words
     elif scenario.topics:
+        # Only the clients of the scenario tell the HW.
+        others = {} if isinstance(step.trigger, OffsetTrigger) else _topics(image)
+        whole = msgspec.structs.replace(whole, topics={**others, **scenario.topics})
         yield from (one for one in validate(whole) if str(one.where).startswith(where))
     else:
         whole = msgspec.structs.replace(scenario, topics=_topics(image))

@@ -327,3 +327,31 @@ def test_slow(request):
     lines = done.outlines + done.errlines
     assert [line for line in lines if "judging" in line] == ["ebbtide: judging for 10 s"]
     assert any(line.endswith("of a test") for line in lines) == ("-s" in options)
+
+
+@pytest.mark.parametrize(
+    "slip",
+    ['chaos.power_los(leader("t-0"))', 'chaos.kill("leadr(t-0)")', 'chaos.kill(leeder("t-0"))', "import nothing_"],
+)
+def test_a_slip_in_a_test_costs_no_judging_and_its_cluster_ends_at_once(project: Project, slip: str) -> None:
+    done = project.run(f"def test_it(chaos):\n    {slip}\n")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*the test itself is wrong, so its run was not judged*"])
+    assert "still open: 0" in done.stdout.str()
+    assert not (project.folder / "runs").exists()
+
+
+def test_a_failed_assertion_and_a_refusal_by_the_clusters_state_are_judged(project: Project) -> None:
+    source = """
+from ebbtide.daemon.messages import ImpossibleNow
+
+def test_assertion(chaos):
+    assert False
+
+def test_state(chaos):
+    raise ImpossibleNow("nothing to start: broker-1 is running")
+"""
+    done = project.run(source)
+    done.assert_outcomes(failed=2)
+    assert "was not judged" not in done.stdout.str()
+    assert len([*(project.folder / "runs").iterdir()]) == 2

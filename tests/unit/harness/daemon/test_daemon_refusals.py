@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,11 +13,14 @@ from plain_steps import step_of, trigger_of
 from schedule_bench import Bench
 
 from ebbtide.daemon.control import ask, end, find_cluster, open_control_socket
-from ebbtide.daemon.messages import CreateTopic, Fire
+from ebbtide.daemon.messages import CreateTopic, Fire, ImpossibleNow
 from ebbtide.daemon.starting import DaemonProcess
-from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.errors import ExitCode, HarnessError, Problems, UsageError
 from ebbtide.kraft.image import MetadataImage
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import ClusterSpec, TopicSpec
+from ebbtide.scenario.parse import parse
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.validate_order import FaultNow
@@ -47,7 +52,7 @@ def test_a_step_that_could_do_nothing_now_touches_nothing(
     up: Up, kind: StepKind, in_force: list[FaultNow], says: str
 ) -> None:
     up.session.in_force = in_force
-    with pytest.raises(UsageError, match=says) as caught:
+    with pytest.raises(ImpossibleNow, match=says) as caught:
         ask("one", Fire(step=step_of(kind, target="broker(1)")))
     assert "broker-1, running, unfenced" in str(caught.value)
     assert up.session.entries == []
@@ -136,6 +141,27 @@ def test_an_upgrade_to_what_is_no_release_is_refused(topics: dict[str, TopicSpec
     scenario = msgspec.structs.replace(plain_scenario("4.3.1", ClusterSpec()), topics=topics)
     with pytest.raises(UsageError, match=r"not a Kafka release\n .* where: +to\n .* got: +'latest'"):
         refuse_invalid(scenario, step_of("upgrade", to="latest"), MetadataImage())
+
+
+def test_a_step_may_name_a_topic_that_the_test_made_and_no_other() -> None:
+    scenario = msgspec.structs.replace(plain_scenario("4.3.1", ClusterSpec()), topics={"t": TopicSpec()})
+    image: Any = SimpleNamespace(partitions=[TopicPartition("orders", 0)])
+    refuse_invalid(scenario, step_of("kill", target="leader(orders-0)"), image)
+    refuse_invalid(scenario, step_of("wait", trigger=trigger_of(isr={"partition": "orders-0", "size": 1})), image)
+    for target in ("leader(orders-1)", "leader(order-0)"):
+        with pytest.raises(UsageError, match="unknown partition"):
+            refuse_invalid(scenario, step_of("kill", target=target), image)
+    # The sampler asks for the HWs of Ebbtide's own topics alone.
+    waited = step_of("wait", trigger=trigger_of(hw_at_least={"partition": "orders-0", "offset": 1}))
+    with pytest.raises(UsageError, match="unknown partition"):
+        refuse_invalid(scenario, waited, image)
+
+
+def test_a_record_may_have_steps_on_topics_that_the_test_made() -> None:
+    text = catalogue.text_of("healthy") + '\n[[steps]]\nstep = "kill"\ntarget = "leader(orders-0)"\n'
+    parse(text, file="scenario.toml", to_run=False)
+    with pytest.raises(Problems, match="1 problem"):
+        parse(text, file="scenario.toml", to_run=True)
 
 
 def test_what_lasts_is_known_node_by_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
