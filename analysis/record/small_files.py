@@ -78,7 +78,7 @@ class SmallFiles:
             return Missing(f"{SCENARIO} is missing")
         path = self.folder / SCENARIO
         try:
-            return parse(self._scenario_text, file=str(path))
+            return parse(self._scenario_text, file=str(path), of_record=True)
         except EbbtideError as error:
             problems = error.problems if isinstance(error, Problems) else (error,)
             return Missing(f"{SCENARIO} cannot be read: {'; '.join(_in_words(one, path) for one in problems)}")

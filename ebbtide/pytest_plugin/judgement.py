@@ -174,3 +174,13 @@ def _describe_loss(loss: Loss) -> str:
         f"{loss.count:,} {kind} of {loss.topic}-{loss.partition}, first at offset {loss.first_offset}, "
         f"last at {loss.last_offset}; cause: {loss.cause}{by}"
     )
+
+
+def is_slip(error: BaseException) -> bool:
+    """Whether a test failed because its own code is wrong, such as by a name that nothing has: no fault made it so."""
+    from ebbtide.daemon.messages import ImpossibleNow
+    from ebbtide.errors import UsageError
+    from ebbtide.pytest_plugin.kafka_cluster import NoSuchStep
+
+    slips = (NoSuchStep, UsageError, NameError, ImportError)
+    return isinstance(error, slips) and not isinstance(error, ImpossibleNow)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ebbtide.pytest_plugin.judgement import failure_message, one_line_summary, report_properties, where_to_look
+from ebbtide.pytest_plugin.judgement import failure_message, is_slip, one_line_summary, report_properties, where_to_look
 from ebbtide.pytest_plugin.markers import (
     MARKER_LINES,
     WrongMarker,
@@ -201,7 +201,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[Any]:
         raise
     except BaseException as error:
         item.config.stash[PLUGIN].note_failure(item)
-        _add_verdict_section(item, is_slip=is_slip(error))
+        _add_verdict_section(item, error)
         raise
     failure = _judge_run(item)
     if failure is not None:
@@ -246,22 +246,12 @@ def _judge_run(item: pytest.Item) -> str | None:
     return failure_message(run, expected)
 
 
-def is_slip(error: BaseException) -> bool:
-    """Whether a test failed because its own code is wrong, such as by a name that nothing has: no fault made it so."""
-    from ebbtide.daemon.messages import ImpossibleNow
-    from ebbtide.errors import UsageError
-    from ebbtide.pytest_plugin.kafka_cluster import NoSuchStep
-
-    slips = (NoSuchStep, UsageError, NameError, ImportError)
-    return isinstance(error, slips) and not isinstance(error, ImpossibleNow)
-
-
-def _add_verdict_section(item: pytest.Item, *, is_slip: bool) -> None:
+def _add_verdict_section(item: pytest.Item, error: BaseException) -> None:
     """Add the verdict to the report of a test that failed by itself; a slip costs no judging."""
     judged = item.stash.get(_JUDGED, None)
     if judged is None:
         return
-    if is_slip and judged.run is None:
+    if is_slip(error) and judged.run is None:
         judged.finish = None
         item.add_report_section("call", "ebbtide", "the test itself is wrong, so its run was not judged")
         return

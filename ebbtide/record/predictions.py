@@ -56,7 +56,7 @@ def prediction_of(record: RecordFolder, manifest: Manifest) -> Prediction | None
     None also for a scenario that cannot be read; the verdict says so.
     """
     try:
-        return fitting_prediction(load(record / SCENARIO), manifest)
+        return fitting_prediction(load(record / SCENARIO, of_record=True), manifest)
     except EbbtideError:
         return None
 

@@ -22,6 +22,7 @@ from ebbtide.scenario.line_numbers import LineFinder, add_lines
 from ebbtide.scenario.mismatches import mismatches, validate_texts
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain_values import from_plain
+from ebbtide.scenario.references import UnknownTopic
 from ebbtide.scenario.safety import validate_words
 from ebbtide.scenario.shipped import show_example
 from ebbtide.scenario.steps.table import help_of_kind
@@ -43,9 +44,10 @@ def load(
     next: str | None = None,
     strict: bool = False,
     to_run: bool = False,
+    of_record: bool = False,
     defaults: Mapping[str, object] | None = None,
 ) -> Scenario:
-    """Read and check a scenario file; `strict`, `to_run` and `defaults` as in `parse`.
+    """Read and check a scenario file; `strict`, `to_run`, `of_record` and `defaults` as in `parse`.
 
     `next` is what to type after fixing it: by default the help of the kind of step that is wrong, or a shipped file
     that uses the key which is wrong. Raises `Problems`, or `UsageError` when the file cannot be read.
@@ -57,7 +59,9 @@ def load(
         error.add_next((next or show_example(None)) if is_file(path) else _CATALOGUE)
         raise
     try:
-        return parse(text, file=str(path), next=next, strict=strict, to_run=to_run, defaults=defaults)
+        return parse(
+            text, file=str(path), next=next, strict=strict, to_run=to_run, of_record=of_record, defaults=defaults
+        )
     except Problems as found:
         shown = found.next or show_example(str(getattr(found.problems[0], "where", None)))
         raise Problems(str(path), [*found.problems], next=shown) from None
@@ -85,6 +89,7 @@ def parse(
     next: str | None = None,
     strict: bool = False,
     to_run: bool = False,
+    of_record: bool = False,
     defaults: Mapping[str, object] | None = None,
 ) -> Scenario:
     """Check the text of a scenario file; `file` names it in errors.
@@ -94,6 +99,7 @@ def parse(
     author gave it, and what came of it is there to be judged.
     `to_run`: a cluster may be started from it, so it may set no property by which Kafka writes or runs files outside of
     the run's folder, and start no node with a dead volume. `strict` includes this.
+    `of_record`: it is judged, and its steps may name topics that a test made for its own clients.
     `defaults` are values of top-level keys that the text may leave out.
     """
     try:
@@ -110,18 +116,24 @@ def parse(
             raise foreign
     raw = {**(defaults or {}), **decoded}
     try:
-        return scenario_from_decoded(raw, file=file, next=next, strict=strict, to_run=to_run)
+        return scenario_from_decoded(raw, file=file, next=next, strict=strict, to_run=to_run, of_record=of_record)
     except Problems as found:
         add_lines(text, found.problems)
         raise Problems(file, [*found.problems], next=found.next) from None
 
 
 def scenario_from_decoded(
-    raw: dict[str, object], *, file: str, next: str | None = None, strict: bool = False, to_run: bool = False
+    raw: dict[str, object],
+    *,
+    file: str,
+    next: str | None = None,
+    strict: bool = False,
+    to_run: bool = False,
+    of_record: bool = False,
 ) -> Scenario:
     """Check the decoded content of a scenario file, as `parse` does; its errors have no lines. Raises `Problems`."""
     raw = with_current_releases(raw)
-    problems = list(islice(_problems(raw, strict=strict, to_run=to_run), PROBLEMS_MAX))
+    problems = list(islice(_problems(raw, strict=strict, to_run=to_run, of_record=of_record), PROBLEMS_MAX))
     if len(problems) == PROBLEMS_MAX:
         what = f"the file has {PROBLEMS_MAX} problems or more, of which these are the first"
         problems.append(UsageError(what))
@@ -133,7 +145,7 @@ def scenario_from_decoded(
     return from_plain(raw, Scenario)
 
 
-def _problems(raw: dict[str, object], *, strict: bool, to_run: bool) -> Iterator[EbbtideError]:
+def _problems(raw: dict[str, object], *, strict: bool, to_run: bool, of_record: bool) -> Iterator[EbbtideError]:
     """Yield the problems of a file: where it does not fit the types, else wrong words, else what it means."""
     found = mismatches(raw, Scenario, most=PROBLEMS_MAX)
     if not found:
@@ -142,7 +154,9 @@ def _problems(raw: dict[str, object], *, strict: bool, to_run: bool) -> Iterator
     yield from found
     if found:
         return
-    yield from validate(scenario, to_run=strict or to_run)
+    for problem in validate(scenario, to_run=strict or to_run):
+        if not (of_record and isinstance(problem, UnknownTopic) and str(problem.where).startswith("steps[")):
+            yield problem
     if strict:
         yield from validate_usefulness(scenario)
         yield from validate_effects(scenario, raw)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ebbtide.errors import UsageError
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, PARTITIONS_PROPERTIES
 from ebbtide.scenario.model import MAX_BROKERS, ClusterSpec, Scenario, TopicSpec
-from ebbtide.scenario.references import EarlierNames, UnknownTopic, limit, limit_field, put_at
+from ebbtide.scenario.references import EarlierNames, limit, limit_field, put_at
 from ebbtide.scenario.safety import validate_topic_name
 from ebbtide.scenario.steps.disk import ReadOnlyStep
 from ebbtide.scenario.triggers import HeldTrigger
@@ -49,7 +49,7 @@ def validate(scenario: Scenario, *, to_run: bool = True) -> Iterator[UsageError]
     yield from limit("settle_s", scenario.settle_s, 1)
     yield from _topics(scenario)
     yield from validate_clients(scenario)
-    yield from (one for one in _steps(scenario) if to_run or not isinstance(one, UnknownTopic))
+    yield from _steps(scenario)
     yield from validate_settings(scenario, to_run=to_run)
     if to_run:
         yield from validate_starts(scenario)

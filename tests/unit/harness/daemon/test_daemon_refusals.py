@@ -159,9 +159,9 @@ def test_a_step_may_name_a_topic_that_the_test_made_and_no_other() -> None:
 
 def test_a_record_may_have_steps_on_topics_that_the_test_made() -> None:
     text = catalogue.text_of("healthy") + '\n[[steps]]\nstep = "kill"\ntarget = "leader(orders-0)"\n'
-    parse(text, file="scenario.toml", to_run=False)
+    parse(text, file="scenario.toml", of_record=True)
     with pytest.raises(Problems, match="1 problem"):
-        parse(text, file="scenario.toml", to_run=True)
+        parse(text, file="scenario.toml")
 
 
 def test_what_lasts_is_known_node_by_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
