@@ -145,6 +145,15 @@ class Disturbed(HarnessError):
     """Something outside of the run interfered with its processes: it ends early, and is inconclusive."""
 
 
+class NodeEnded(HarnessError):
+    """Kafka itself ended a node, by a `fault` that its log calls fatal: the run ends early, and is judged."""
+
+    def __init__(self, what: str, *, node: str, fault: str, where: str | None, got: str, next: str | None) -> None:
+        self.node = node
+        self.fault = fault
+        super().__init__(what, where=where, got=got, next=next)
+
+
 class StepImpossible(HarnessError):
     """A step cannot act on the cluster in the state that earlier steps left.
 

@@ -157,7 +157,7 @@ class Injector:
             self.poll()
             return not unsettled_partitions()
 
-        self.runtime.wait_ready([node], timeout_s)
+        self.runtime.wait_ready([node], timeout_s, self.poll)
         wait_until(
             is_isr_full,
             awaited="the whole ISR",

@@ -142,7 +142,8 @@ class FinalReadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     It runs after everything was healed. A `FinalRead` is written to `result` as JSON. With `transactional_ids` it
     first waits up to `transactions_s` until no transaction is open, and it asks for the last stable offsets. The
-    `replicas` of each `topic-partition` are asked for their own HW at the end, at the addresses of `brokers`.
+    `replicas` of each `topic-partition` are asked for their own HW at the end, at the addresses of `brokers`. The
+    metadata log has no topic of `gone`: where no broker knows such a topic, it has no records.
     """
 
     endpoints: Endpoints
@@ -150,6 +151,7 @@ class FinalReadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     run_id: str
     bootstrap: tuple[str, ...]
     topics: dict[str, int]
+    gone: tuple[str, ...] = ()
     result: str
     brokers: dict[int, str] = {}
     replicas: dict[str, tuple[int, ...]] = {}

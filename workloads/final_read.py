@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,14 +22,14 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import AuthorizationError, KafkaError
 from msgspec.structs import replace
 
-from cluster.kafka_api.connection import EARLIEST, LATEST, NONE, WireError
+from cluster.kafka_api.connection import EARLIEST, LATEST, NONE, UNKNOWN_TOPIC, WireError
 from ebbtide.errors import UsageError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.payload import value_of
 from ebbtide.record.files import write_atomically
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.waiting import wait_until
-from workloads.config import FINAL_CONSUMER, Endpoints, FinalRead, FinalReadConfig, read_config
+from workloads.config import FINAL_CONSUMER, FinalRead, FinalReadConfig, read_config
 from workloads.ended_transactions import await_ended_transactions, last_stable_offsets
 from workloads.process import Stop, run_client
 from workloads.reaching import connection_to
@@ -54,14 +55,15 @@ class _UnsettledRead(Exception):
     """The attempt does not count; the message says what moved."""
 
 
-def ask_ends(
-    endpoints: Endpoints, bootstrap: Sequence[str], partitions: list[tuple[str, int]], *, stable: bool = False
-) -> dict[tuple[str, int], PartitionEnd]:
-    """Return every partition's ends, from its leader; `stable`: with the last stable offset.
+def ask_ends(config: FinalReadConfig, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnd]:
+    """Return every partition's ends, from its leader; with transactions, also the last stable offset.
 
-    Raises `_Unsettled` when a partition has no answer.
+    A partition of a topic that is gone ends at 0 once every broker says that it does not know it. Raises
+    `_UnsettledRead` when a partition has no answer.
     """
+    endpoints, bootstrap, stable = config.endpoints, config.bootstrap, bool(config.transactional_ids)
     ends: dict[tuple[str, int], PartitionEnd] = {}
+    unknown: Counter[tuple[str, int]] = Counter()
     seen = "no broker answered"
     for address in bootstrap:
         try:
@@ -85,7 +87,10 @@ def ask_ends(
                     last_stable=last_stable.get(key),
                 )
             else:
+                unknown[key] += answer.error == UNKNOWN_TOPIC and answer.topic in config.gone
                 seen = f"{address} answers {key[0]}-{key[1]} with error {answer.error or starts[key].error}"
+    for key in (one for one, count in unknown.items() if count == len(bootstrap)):
+        ends[key] = PartitionEnd(log_start=0, high_watermark=0, leader_epoch=None, last_stable=0 if stable else None)
     missing = [f"{topic}-{partition}" for topic, partition in partitions if (topic, partition) not in ends]
     if missing:
         raise _UnsettledRead(f"no leader answers for {', '.join(missing)}; {seen}")
@@ -98,8 +103,7 @@ def read_once(config: FinalReadConfig, deadline: float) -> dict[str, FinalOffset
     Raises `_Unsettled`, `KafkaError`, `JournalError`.
     """
     partitions = partitions_of(config.topics)
-    stable = bool(config.transactional_ids)
-    ends = ask_ends(config.endpoints, config.bootstrap, partitions, stable=stable)
+    ends = ask_ends(config, partitions)
     bootstrap = wait_for_brokers(config.endpoints, config.bootstrap, 5.0, lambda: False)
     header = JournalHeader(table="polls", id=FINAL_CONSUMER, topics=tuple(config.topics), isolation="read_uncommitted")
     # Opening the journal empties it: only the rows of the last attempt remain.
@@ -112,7 +116,7 @@ def read_once(config: FinalReadConfig, deadline: float) -> dict[str, FinalOffset
     finally:
         consumer.close()
         journal.close()
-    after = ask_ends(config.endpoints, config.bootstrap, partitions, stable=stable)
+    after = ask_ends(config, partitions)
     for key, end in after.items():
         if end != ends[key]:
             raise _UnsettledRead(f"{key[0]}-{key[1]} moved during the read, from {ends[key]} to {end}")
@@ -133,7 +137,11 @@ def _read(
 ) -> None:
     """Read every partition to its HW; pause the partitions that are done."""
     names = list(config.topics)
-    lanes = {TopicPartition(*key): ReadPartition(names.index(key[0]), TopicPartition(*key)) for key in ends}
+    lanes = {
+        TopicPartition(*key): ReadPartition(names.index(key[0]), TopicPartition(*key))
+        for key in ends
+        if key[0] not in config.gone
+    }
     consumer.assign(list(lanes))
     for partition, lane in lanes.items():
         consumer.seek(partition, ends[partition].log_start)

@@ -260,11 +260,13 @@ class Workload:
         timeout_s: float = 30.0,
         *,
         topics: Mapping[str, int] | None = None,
+        gone: Sequence[str] = (),
         replicas: Mapping[TopicPartition, Sequence[int]] | None = None,
     ) -> FinalRead:
         """Read every partition of `topics` from its start to its HW, as consumer `FINAL_CONSUMER`.
 
         None: all topics that were created. Kafka's own are left out. The `replicas` are asked for their own HW.
+        The metadata log has no topic of `gone` any more.
         Raises `HarnessError` that says why the read did not settle.
         """
         created = {name: spec.partitions for name, spec in self._topics.items()}
@@ -278,6 +280,7 @@ class Workload:
             run_id=self._run_id,
             bootstrap=self._bootstrap,
             topics={name: count for name, count in counts.items() if name not in INTERNAL_TOPICS},
+            gone=tuple(gone),
             result=str(result),
             brokers=self._brokers,
             replicas={str(at): tuple(brokers) for at, brokers in (replicas or {}).items()},

@@ -22,7 +22,7 @@ from cluster.host.ledger import Ledger
 from cluster.jars.releases import LOG_OPTIONS, jars_of
 from cluster.runtime.properties import TOOL as STORAGE_TOOL
 from cluster.runtime.properties import cluster_id, format_arguments
-from ebbtide.errors import HarnessError
+from ebbtide.errors import HarnessError, NodeEnded
 from ebbtide.java import Java, require_java
 from ebbtide.locks import await_lock
 from ebbtide.properties_file import render
@@ -55,6 +55,19 @@ def known_end_clause(log: str) -> str:
     """Return the finding and its page, as the end of a sentence about a node that ended; empty if none is known."""
     found = next((one for one in KNOWN_ENDS if one.says.search(log)), None)
     return "" if found is None else f", a known finding: {found.finding} ({found.page})"
+
+
+_SAYS_FATAL = re.compile(r"Encountered fatal fault: .*(\n(?!\s*\d{4}-).*)?")
+"""`ProcessTerminatingFaultHandler` (3.3 to 4.4), with the exception on the next line."""
+_OF_THE_HOST = re.compile(r"OutOfMemoryError|IOException|KafkaStorageException|Too many open files")
+
+
+def fatal_fault_in(log: str) -> str | None:
+    """Return the fault by which Kafka ended its process, in one line; None: the log has none, or the host caused it."""
+    found = _SAYS_FATAL.search(log)
+    if found is None or _OF_THE_HOST.search(log[found.start() :]) or ended_on_full_volume(log):
+        return None
+    return " ".join(found[0].removeprefix("Encountered fatal fault: ").split())
 
 
 _SAYS_FULL = re.compile(r"No space left on device|Disk quota exceeded")
@@ -246,13 +259,13 @@ def end_error(who: str, what: str, status: int | None, log: Path, *, kept: bool 
         how = "still running"
     else:
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
-    tail = tail_of(log)
-    return HarnessError(
-        f"{who} {what} ({how}){known_end_clause(tail_of(log, LINES_OF_AN_END))}",
-        where=str(log.parent) if kept else None,
-        got=tail,
-        next=log_command(log) if kept else None,
-    )
+    tail, last = tail_of(log), tail_of(log, LINES_OF_AN_END)
+    said = f"{who} {what} ({how}){known_end_clause(last)}"
+    where, next = (str(log.parent), log_command(log)) if kept else (None, None)
+    fault = fatal_fault_in(last) if status is not None and status >= 0 else None
+    if fault is not None:
+        return NodeEnded(said, node=who, fault=fault, where=where, got=tail, next=next)
+    return HarnessError(said, where=where, got=tail, next=next)
 
 
 LINES_OF_AN_END = 400

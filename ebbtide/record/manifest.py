@@ -18,6 +18,7 @@ from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.record.contents import check_contents
 from ebbtide.record.files import check_ended, is_going, write_atomically
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.node_times import NodeEnd
 from ebbtide.releases.builds import RecordedBuild
 from ebbtide.releases.known_releases import shown_release
 from ebbtide.scenario.foreign_files import foreign_error_at
@@ -165,6 +166,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     - `final_offsets` is keyed `topic-partition`; `final_consumer` is null when there was no final read.
     - `clients` holds library versions, and by its name the settings of each client of the scenario.
     - `final_transactions`: what was known of the transactions before the final read; null: nobody asked.
+    - `node_ends`: the nodes that Kafka itself ended. `gone_topics`: nobody knew them at the end; no step deleted them.
     - `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names the
       `broker-N/topic-P` logs that exceeded it, or that their brokers did not give to a watch.
     - `failure` says why a run is not complete. If an error says so, `failure` is its whole message, `failure_clause`
@@ -222,6 +224,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     final_consumer: int | None = None
     final_offsets: Annotated[dict[str, FinalOffsets], _Many] = {}
     final_transactions: FinalTransactions | None = None
+    gone_topics: Annotated[tuple[str, ...], _Many] = ()
+    node_ends: Annotated[tuple[NodeEnd, ...], _Few] = ()
     raw_limit_bytes: Count | None = None
     raw_omitted: Annotated[tuple[str, ...], _Many] = ()
     torn_journal_bytes: Count = 0
@@ -299,10 +303,7 @@ def records_of(folder: Path) -> list[Path]:
 
 
 def is_plain_cluster(manifest: Manifest) -> bool:
-    """Whether the record is of a cluster by hand, without a scenario.
-
-    Nothing was sent that could be judged or sent again.
-    """
+    """Whether the record is of a cluster by hand, without a scenario: nothing was sent that could be judged."""
     return manifest.scenario == PLAIN_CLUSTER and not manifest.topics
 
 

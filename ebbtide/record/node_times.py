@@ -70,3 +70,17 @@ def _hull(one: Span | None, other: Span | None) -> Span | None:
     if one is None or other is None:
         return one or other
     return Span(first_ns=min(one.first_ns, other.first_ns), last_ns=max(one.last_ns, other.last_ns))
+
+
+class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """Kafka itself ended the process of a node, by a fault that its log calls fatal; it was seen at `at_ns`."""
+
+    node: str
+    at_ns: int
+    fault: str
+
+    @property
+    def id(self) -> int | None:
+        """The id in the name of the node, such as `broker-1`."""
+        number = self.node.rpartition("-")[2]
+        return int(number) if number.isdecimal() else None

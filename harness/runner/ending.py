@@ -26,12 +26,14 @@ FINAL_READ_TIMEOUT_S = 60.0
 class End(msgspec.Struct, frozen=True, kw_only=True):
     """How the live part ended: what the final read found, or why there was none.
 
-    `disturbed`: something outside of the run ended it early.
+    `disturbed`: something outside of the run ended it early. `gone_topics`: no step deleted them, the metadata log has
+    them no more, and no broker knows them.
     """
 
     final: FinalRead = FinalRead(offsets={})
     why_no_final_read: str | None = None
     disturbed: Disturbed | None = None
+    gone_topics: tuple[str, ...] = ()
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,10 +113,12 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
             for name, spec in self.scenario.topics.items()
             if name not in self.schedule.deleted_topics
         }
+        gone = tuple(name for name in topics if not partitions[name])
         try:
             found = self.workload.final_read(
                 FINAL_READ_TIMEOUT_S,
                 topics=topics,
+                gone=gone,
                 replicas={at: row.replicas for at, row in self.view.image.partitions.items()},
             )
         except HarnessError as error:
@@ -123,7 +127,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         if found.answered.why_not_all is not None:
             compared = "such a replica is compared below the HW that its broker checkpointed last"
             self.display.note(f"{found.answered.why_not_all}; {compared}")
-        return End(final=found)
+        return End(final=found, gone_topics=gone)
 
 
 def _is_at_rest(row: PartitionState) -> bool:

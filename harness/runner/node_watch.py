@@ -13,9 +13,9 @@ import msgspec
 from cluster.host.processes import state_of
 from cluster.runtime.base import NodeInfo
 from cluster.runtime.cluster import Runtime
-from cluster.runtime.jvm import LINES_OF_AN_END, ended_on_full_volume, known_end_clause, tail_of
+from cluster.runtime.jvm import LINES_OF_AN_END, ended_on_full_volume, fatal_fault_in, known_end_clause, tail_of
 from ebbtide import run_clock
-from ebbtide.errors import Disturbed, HarnessError
+from ebbtide.errors import Disturbed, HarnessError, NodeEnded
 from ebbtide.record.clock import ClockReading
 from ebbtide.record.files import CLOCK_FILE, log_command
 from ebbtide.record.folder import RecordFolder
@@ -53,10 +53,10 @@ class NodeWatch:
     def look(self, note: Callable[[str], None], *, judged: bool) -> None:
         """Look once.
 
-        Raises `HarnessError` if a node died by itself. Raises `Disturbed` if something else than a step filled its
-        volume, or stopped a node for longer than a broker session. Every later look raises that `Disturbed` again,
-        because whoever serves a request answers it with the error and goes on. Of a cluster that is not `judged` a
-        death is only noted, and nobody looks for stops.
+        Raises `HarnessError` if a node died by itself, and `NodeEnded`, once, if Kafka ended it. Raises `Disturbed` if
+        something else than a step filled its volume, or stopped a node for longer than a broker session. Every later
+        look raises that `Disturbed` again, because whoever serves a request answers it with the error and goes on. Of a
+        cluster that is not `judged` a death is only noted, and nobody looks for stops.
         """
         if self._disturbed is not None:
             raise self._disturbed
@@ -84,8 +84,14 @@ class NodeWatch:
             self._schedule.note_down(node.id)
             note(f"{died}: {log_command(log)}")
             return
+        where, got, next = str(log.parent), tail_of(log), log_command(log)
+        fault = fatal_fault_in(last)
+        if fault is not None and (self._runtime.exit_status(node.id) or 0) >= 0:
+            # The run goes on without it, to its end.
+            self._schedule.note_down(node.id)
+            raise NodeEnded(died, node=node.name, fault=fault, where=where, got=got, next=next)
         kind = Disturbed if is_full else HarnessError
-        raise kind(died, where=str(log.parent), got=tail_of(log), next=log_command(log))
+        raise kind(died, where=where, got=got, next=next)
 
     def _is_filled_by_step(self, node: int) -> bool:
         """Whether a step filled a volume of the node at any time of the run."""

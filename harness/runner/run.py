@@ -239,6 +239,8 @@ class _Run:
             final_consumer=FINAL_CONSUMER if end.final.offsets else None,
             final_offsets=end.final.offsets,
             final_transactions=end.final.transactions,
+            gone_topics=end.gone_topics,
+            node_ends=tuple(session.node_ends),
             disturbed=end.disturbed is not None,
             torn_journal_bytes=torn_bytes,
             timings_s=session.timings_s,

@@ -15,12 +15,14 @@ import msgspec
 
 from cluster.runtime.cluster import Runtime
 from cluster.runtime.tool_command import ToolCommand
-from ebbtide.errors import HarnessError
+from ebbtide import run_clock
+from ebbtide.errors import HarnessError, NodeEnded
 from ebbtide.folders import HeldFolder
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import METADATA_FOLDER, log_dir_of, log_end, replica_folder
 from ebbtide.record.files import LOGS_DIR, RAW_DIR, write_atomically
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.node_times import NodeEnd
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.roles import CLIENTS, Role
@@ -149,6 +151,8 @@ class Session:
         )
         self._node_watch = NodeWatch(runtime, self._schedule, scenario.cluster.session_timeout_s)
         self._up = False
+        self.node_ends: list[NodeEnd] = []
+        """The nodes that Kafka itself ended."""
         self.end = End(why_no_final_read="the run ended before it")
 
     @property
@@ -191,12 +195,20 @@ class Session:
         self.finish()
 
     def run_steps(self) -> bool:
-        """Carry out the scenario's own steps; returns false if a step never fired, which ends the schedule.
+        """Carry out the scenario's own steps.
 
-        Raises as `carry_out` does.
+        Returns false if a step never fired, or Kafka ended a node, which ends the schedule. Raises as `carry_out` does.
         """
         with self.time_phase("steps"):
-            return self._schedule.run()
+            try:
+                return self._schedule.run()
+            except NodeEnded as error:
+                self._note_end(error)
+                return False
+
+    def _note_end(self, error: NodeEnded) -> None:
+        self._display.note(error.what)
+        self.node_ends.append(NodeEnd(node=error.node, at_ns=run_clock.now_ns(), fault=error.fault))
 
     def open(self, *, tap_all: bool = False, set_clocks: bool = False) -> None:
         """Start the cluster and its clients.
@@ -270,7 +282,11 @@ class Session:
             watch=self.watch,
             time_phase=self.time_phase,
         )
-        self.end = ending.carry_out()
+        try:
+            self.end = ending.carry_out()
+        except NodeEnded as error:
+            self._note_end(error)
+            self.end = End(why_no_final_read=f"Kafka ended a node, so there is no final read: {error.what}")
 
     def close(self, *, leave_nodes: bool = False) -> None:
         """End the clients, then the nodes.

@@ -72,7 +72,7 @@ class StandIn:
     def pid(self, node_id: int) -> int | None:
         return self.pids.get(node_id)
 
-    def wait_ready(self, node_ids: list[int], timeout_s: float) -> None:
+    def wait_ready(self, node_ids: list[int], timeout_s: float, poll_cluster: object = None) -> None:
         if not self.ready:
             raise WaitExpired("the node to be ready", timeout_s, "nothing")
 

@@ -35,7 +35,7 @@ from ebbtide.record.manifest import (
     Topology,
     write_manifest,
 )
-from ebbtide.record.node_times import NodeTimes, Span
+from ebbtide.record.node_times import NodeEnd, NodeTimes, Span
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES, WITNESS_SCHEMA
 from ebbtide.scenario.steps.table import STARTERS
@@ -285,6 +285,7 @@ def _manifest(tables: Mapping[str, list[Row]], setting: Mapping[str, str]) -> Ma
         final_offsets=ends,
         final_transactions=asked,
         producers={"1": producer},
+        node_ends=tuple(NodeEnd(node=node, at_ns=ns(60), fault="a fault") for node in setting.get("ended", "").split()),
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from analysis.causes.from_record import EvidentRecord
 from analysis.judge.causes.attribution import attribute_loss, attribute_regression
+from analysis.judge.causes.gone_topics import of_gone_topics
 from analysis.judge.causes.loss_age import age_of
 from analysis.judge.causes.lost_commits import attributed_commits
 from analysis.judge.causes.repeated_inputs import attributed_repeats
@@ -39,7 +40,7 @@ def attributed(record: Record, found: Reconciliation) -> list[AnyAnomaly]:
     """
     evident = EvidentRecord(record)
     promised = promised_groups(copied_offsets(record.readable_scenario))
-    return [
+    blamed: list[AnyAnomaly] = [
         *attributed_losses(evident, found.groups_of(LostRange)),
         # However many answers show it, it is one drop.
         *(
@@ -58,6 +59,7 @@ def attributed(record: Record, found: Reconciliation) -> list[AnyAnomaly]:
         *attributed_commits(evident, found.groups_of(LostCommits)),
         *attributed_repeats(evident, found.groups_of(WrongCopies), promised),
     ]
+    return of_gone_topics(record, blamed)
 
 
 def attributed_losses(evident: EvidentRecord, lost: Iterable[LostRange]) -> list[AttributedAnomaly[LostRange]]:

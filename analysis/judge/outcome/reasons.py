@@ -35,6 +35,7 @@ def unproven_reasons(
     found = []
     if manifest.status != "complete":
         found.append(f"the run did not complete: {manifest.why_incomplete or manifest.status}")
+    found += [f"Kafka ended {one.node} by a fault that its log calls fatal: {one.fault}" for one in manifest.node_ends]
     found += gaps
     if manifest.torn_journal_bytes:
         torn = plural(manifest.torn_journal_bytes, "byte")

@@ -76,7 +76,7 @@ class Nodes:
     def data_dir(self, node: int) -> Path:
         return self.folder / f"broker-{node}"
 
-    def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
+    def wait_ready(self, node_ids: Sequence[int], timeout_s: float, poll_cluster: object = None) -> None:
         assert node_ids
         assert timeout_s
 

@@ -1,0 +1,48 @@
+"""No node ends by a fault that its own log calls fatal, unless a step touched a disk or a clock.
+
+A kill, a pause or a cut is no reason for Kafka to end a process of its own. What a disk lost may be one, also where it
+was the disk of a controller. Where the host had no room or no memory, the run counts as failed, and not here.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.history.disk_steps import step_on_disks_of
+from analysis.judge.history.evidence import Row
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.judged import Judged
+
+
+def _check(judged: Judged) -> Finding:
+    record = judged.record
+    ends = record.manifest.node_ends
+    violations: list[Row] = []
+    unknown: list[Row] = []
+    for end in ends:
+        row: Row = {"node": end.node, "fault": end.fault, "at_ns": end.at_ns}
+        nodes = [*record.manifest.topology.controllers, *([] if end.id is None else [end.id])]
+        if record.proven_steps is None:
+            unknown.append(row | {"why": "no steps say what happened to disks"})
+        elif (step := step_on_disks_of(record, nodes, end.at_ns)) is not None:
+            unknown.append(row | {"why": f"step {step.index} ({step.step}) may explain why {end.node} ended"})
+        else:
+            violations.append(row)
+    return finding(exercised=len(ends), violations=violations, unknown=unknown)
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="harness",
+    check=_check,
+    applies=lambda judged: bool(judged.record.manifest.node_ends),
+    reads_timeline=False,
+    needed="never",
+    unknown_when="a node ended, and a step had touched its disk, its clock, or those of a controller",
+    example="""
+        Broker 2 was killed and started. Then Kafka ended it by a fault.
+        steps: step=kill nodes=2 at=5; step=start nodes=2 at=6
+        setting: ended=broker-2
+        gives: node=broker-2
+    """,
+)

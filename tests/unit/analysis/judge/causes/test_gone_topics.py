@@ -1,0 +1,49 @@
+"""What was lost with a topic that the controllers no longer know is theirs, unless a step touched their disks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from worked_examples import Example, record_of
+
+from analysis.judge.causes.gone_topics import of_gone_topics
+from analysis.judge.history.evidence import AttributedAnomaly, Attribution
+from analysis.reconcile.model import LostRange
+
+
+def cause(folder: Path, steps: str, topic: str = "t") -> tuple[str | None, str]:
+    """Return the cause of a loss of t-0 and its reason, where one topic is gone."""
+    record = record_of(Example({"steps": [steps]}, "", ""), folder / "record")
+    record.manifest = msgspec.structs.replace(record.manifest, gone_topics=(topic,))
+    lost = LostRange(
+        kind="lost",
+        topic="t",
+        partition=0,
+        acks=-1,
+        committed=True,
+        count=9,
+        first_offset=0,
+        last_offset=8,
+        first_done_ns=0,
+        last_done_ns=0,
+    )
+    elsewhere = Attribution(cause="unclean-election", election=None, why="an election")
+    (one,) = of_gone_topics(record, [AttributedAnomaly(items=lost, committed=True, attribution=elsewhere)])
+    return one.attribution.cause, one.attribution.why
+
+
+@pytest.mark.parametrize("steps", ["step=kill nodes=100,101,102 at=5", "step=wipe-disk nodes=1,2,3 at=5"])
+def test_without_a_step_on_the_disks_of_controllers_nothing_explains_it(tmp_path: Path, steps: str) -> None:
+    assert cause(tmp_path, steps)[0] == "unexplained"
+
+
+def test_where_the_disks_of_controllers_were_replaced_nobody_knows_a_cause(tmp_path: Path) -> None:
+    found, why = cause(tmp_path, "step=wipe-disk nodes=100,101,102 at=5")
+    assert found is None
+    assert "step 0 (wipe-disk) took what they had stored" in why
+
+
+def test_other_topics_keep_their_cause(tmp_path: Path) -> None:
+    assert cause(tmp_path, "step=kill nodes=1 at=5", topic="u")[0] == "unclean-election"
