@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ebbtide.record.log_losses import UNCLEAN_STEPS
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.disk import WipeDiskStep
 from ebbtide.scenario.steps.process import StopStep
 
 
@@ -20,6 +21,17 @@ def unclean_registrations(steps: Sequence[StepEntry], brokers: Sequence[BrokerEv
     """
     for event, since in _returns(steps, brokers):
         if since[0].step in UNCLEAN_STEPS and since[0].effect_ns is not None:
+            yield event
+
+
+def returns_with_a_replaced_disk(steps: Sequence[StepEntry], brokers: Sequence[BrokerEvent]) -> Iterator[BrokerEvent]:
+    """Yield the registrations after a clean stop whose broker got another disk meanwhile.
+
+    The file that says that the shutdown was clean is on the old disk.
+    """
+    for event, since in _returns(steps, brokers):
+        wiped = [one for one in since if one.is_a(WipeDiskStep) and one.asked.directory is None]
+        if since[0].is_a(StopStep) and any(one.effect_ns is not None for one in wiped):
             yield event
 
 

@@ -1,14 +1,14 @@
 """KIP-966, Controller behaviors 4: unclean brokers leave ISR and ELR.
 
 At registration after an unclean shutdown, "the controller will remove the broker from ISR and
-ELR before persisting the registration record." Checked on the states in force at the
-registration record, where ELR is on.
+ELR before persisting the registration record." A broker whose disk was replaced after a clean stop
+is one of them. Checked on the states in force at the registration record, where ELR is on.
 """
 
 from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.history.returns import unclean_registrations
+from analysis.judge.history.returns import returns_with_a_replaced_disk, unclean_registrations
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import NOT_IN_EVIDENCE, Finding, finding, state_row, unknown_finding
 from analysis.judge.rules.judged import Judged
@@ -30,7 +30,8 @@ def _check(judged: Judged) -> Finding:
     violations: list[Row] = []
     undecided: list[Row] = []
     deleted = deletion_times(steps)
-    for event in unclean_registrations(steps, timeline.brokers):
+    returns = (unclean_registrations, returns_with_a_replaced_disk)
+    for event in (event for find in returns for event in find(steps, timeline.brokers)):
         elr = record.protocol.is_elr_on(event.metadata_offset)
         if elr is False:
             continue

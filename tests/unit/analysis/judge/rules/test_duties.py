@@ -11,6 +11,7 @@ from worked_examples import example_of, record_of
 
 from analysis.judge.rules.duties import (
     dead_broker_is_fenced,
+    dead_directory_leaves_isr,
     eligible_replica_leads,
     fenced_broker_leaves_isr,
     healed_replica_joins_isr,
@@ -18,7 +19,8 @@ from analysis.judge.rules.duties import (
 )
 from analysis.judge.rules.judged import Judged
 
-DEAD, ELIGIBLE, FENCED, HEALED, REGISTERED = (
+DIRECTORY, DEAD, ELIGIBLE, FENCED, HEALED, REGISTERED = (
+    dead_directory_leaves_isr,
     dead_broker_is_fenced,
     eligible_replica_leads,
     fenced_broker_leaves_isr,
@@ -122,3 +124,19 @@ def test_a_broker_must_be_unfenced_only_while_its_heartbeats_are_answered(
     tmp_path: Path, logs: str, status: str
 ) -> None:
     assert found(REGISTERED, tmp_path, logs=logs)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("instead", "status"),
+    [
+        ({"logs": "node=broker-3 at=6 says=Starting"}, "not-exercised"),
+        ({"partitions": "leader=1;at=7 isr=1,2"}, "holds"),
+        ({"brokers": "at=8 broker=3"}, "not-exercised"),
+        ({"steps": "step=fail-disk nodes=3 at=5 directory=2 holds=t-0;step=kill nodes=100 at=9"}, "unknown"),
+    ],
+    ids=["the-broker-saw-nothing", "out-of-the-isr", "started-again", "no-controller"],
+)
+def test_a_dead_directory_counts_only_while_its_broker_goes_on(
+    tmp_path: Path, instead: dict[str, str], status: str
+) -> None:
+    assert found(DIRECTORY, tmp_path, **instead)[0] == status

@@ -92,6 +92,15 @@ def test_a_broker_that_stopped_cleanly_may_keep_its_place_in_the_elr(tmp_path: P
     assert status(story, "unclean-broker-leaves-isr-and-elr") == "not-exercised"
 
 
+def test_a_broker_that_stopped_cleanly_and_got_another_disk_may_not(tmp_path: Path) -> None:
+    story = elr_story(tmp_path)
+    story.tables["partitions"][4]["elr"] = [1, 3]
+    story.steps = []
+    story.step(12, "stop", 1)
+    story.step(13, "wipe-disk", 1)
+    assert status(story, "unclean-broker-leaves-isr-and-elr") == "violated"
+
+
 def test_a_kill_that_was_not_proven_says_nothing_about_the_registration(tmp_path: Path) -> None:
     story = elr_story(tmp_path)
     story.tables["partitions"][4]["elr"] = [1, 3]
