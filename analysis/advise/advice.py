@@ -9,6 +9,7 @@ import msgspec
 from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.answers import STATES_MAX, AnswerCache, ModelDesk
 from analysis.advise.assumption import KAFKA, Assumption
+from analysis.advise.controllers import controllers_note
 from analysis.advise.danger import DangerNow, LastHolder, dangers_now, last_holders
 from analysis.advise.events import AdvisedEvent, event_for
 from analysis.advise.groups import (
@@ -224,6 +225,8 @@ def _notes(
     ):
         notes.append(f"the controllers decide on unclean elections, and their own static {UNCLEAN} cannot be read")
     notes += racks_notes(snapshot)
+    if (controllers := controllers_note(snapshot)) is not None:
+        notes.append(controllers)
     if still := [group for group in groups if 1 < group.settings.rf >= group.brokers]:
         count = sum(len(group.topics) for group in still)
         has = "has" if count == 1 else "have"

@@ -88,7 +88,7 @@ def groups_of(snapshot: ClusterSnapshot, pattern: str = "*") -> list[TopicGroup]
             continue
         values = {**defaults, **topic.configs}
         for partition in topic.partitions:
-            settings = _settings(values, len(final_replicas(partition)))
+            settings = settings_of(values, len(final_replicas(partition)))
             named[settings][topic.name] = None
             counted[settings] += 1
             together[settings] = max(together[settings], _in_one_rack(final_replicas(partition), racks))
@@ -166,7 +166,8 @@ def _weakest(name: str, values: set[str]) -> str:
     return ordered[0] if name == MIN_ISR else ordered[-1]
 
 
-def _settings(values: Mapping[str, str], rf: int) -> GroupSettings:
+def settings_of(values: Mapping[str, str], rf: int) -> GroupSettings:
+    """Return the settings of a partition with `rf` replicas, from all values of its topic's configs."""
     return GroupSettings(
         rf=rf,
         min_isr=int(values[MIN_ISR]),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, NONE, DescribedPartition, Refused, WireError
+from cluster.kafka_api.metadata_log import quorum_voters
 from cluster.snapshot.requests import (
     ApiFacts,
     ask_api_versions,
@@ -15,7 +16,14 @@ from cluster.snapshot.requests import (
     ask_reassignments,
     ask_topic_configs,
 )
-from cluster.snapshot.secure_connection import CONNECT_S, FIRST_ANSWER_S, SecureConnection, first_answer, hint_for
+from cluster.snapshot.secure_connection import (
+    CONNECT_S,
+    DESCRIBE_QUORUM,
+    FIRST_ANSWER_S,
+    SecureConnection,
+    first_answer,
+    hint_for,
+)
 from cluster.snapshot.security import Security
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import METADATA_VERSION
@@ -65,6 +73,12 @@ def _read(connection: SecureConnection, facts: ApiFacts, security: Security) -> 
     elrs: Mapping[tuple[str, int], DescribedPartition] = {}
     if DESCRIBE_TOPIC_PARTITIONS in facts.keys and names:
         elrs = {(one.topic, one.partition): one for one in connection.describe(names)}
+    controllers: tuple[int, ...] | None = None
+    if DESCRIBE_QUORUM in facts.keys:
+        try:
+            controllers = quorum_voters(connection)
+        except Refused as error:
+            notes.append(f"the controllers are unknown: {error} (DESCRIBE on the cluster)")
     return ClusterSnapshot(
         snapshot_version=SNAPSHOT_VERSION,
         taken_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -72,6 +86,7 @@ def _read(connection: SecureConnection, facts: ApiFacts, security: Security) -> 
         brokers=brokers,
         metadata_versions=facts.supported.get(METADATA_VERSION),
         features=_known_features(facts),
+        controllers=controllers,
         topics=tuple(
             SnapshotTopic(
                 name=topic.name,

@@ -84,8 +84,8 @@ class SnapshotTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A cluster at one moment; `taken_at` is UTC in ISO 8601.
 
-    `features` are finalised levels. `metadata_versions` are the lowest and highest that the broker
-    which answered first supports. `notes` say what could not be read.
+    `features` are finalised levels. `controllers` are the ids of the voters, None if nobody said. `metadata_versions`
+    are the lowest and highest that the broker which answered first supports. `notes` say what could not be read.
     """
 
     snapshot_version: int
@@ -93,6 +93,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     cluster_id: str
     brokers: tuple[SnapshotBroker, ...]
     features: dict[str, int]
+    controllers: tuple[int, ...] | None = None
     metadata_versions: tuple[int, int] | None = None
     topics: tuple[SnapshotTopic, ...]
     notes: tuple[str, ...] = ()

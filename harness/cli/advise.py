@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from analysis.advise.assumption import Assumption
     from ebbtide.snapshot.model import ClusterSnapshot
 
+_COMPARED = 2
 _EXAMPLES = """examples:
   ebbtide advise --bootstrap broker1:9092,broker2:9092
   ebbtide advise --bootstrap broker1:9093 \\
     --command-config client.properties --save cluster.json
+  ebbtide advise --bootstrap broker1:9092 --down 3
+  ebbtide advise before.json after.json
   ebbtide advise cluster.json --topics 'orders*' \\
     --assume kafka=4.3.1,min.insync.replicas=2
 
@@ -43,7 +46,12 @@ def command() -> Command:
         epilog=_EXAMPLES,
     )
     command.argument(
-        "snapshot", type=Path, needed=False, metavar="CLUSTER.json", help="a file of --save, instead of --bootstrap"
+        "snapshots",
+        type=Path,
+        needed=False,
+        many=True,
+        metavar="[CLUSTER.json [AFTER.json]]",
+        help="a file of --save, instead of --bootstrap; of two files, what changed from the first to the second",
     )
     add_connection_options(command)
     command.option("--topics", default="*", metavar="PATTERN", help="only topics whose name fits, such as 'orders*'")
@@ -51,6 +59,12 @@ def command() -> Command:
         "--assume",
         metavar="NAME=VALUE,...",
         help="also show the advice after a change, such as kafka=4.3.1,min.insync.replicas=2, and its price",
+    )
+    command.option(
+        "--down",
+        metavar="BROKERS",
+        help="only say whether these brokers may be taken down now, such as 3, or 3,4, or rack=a; the exit code is 0: "
+        "safe, 1: not safe, 2: unknown",
     )
     command.option("--save", type=Path, metavar="FILE", help="write what was read, for a later `ebbtide advise FILE`")
     command.flag("--all", help="print each event for each group of alike topics, and not only what fits one screen")
@@ -70,6 +84,7 @@ def run(args: Args) -> ExitCode:
     from analysis.advise.advice import advise
     from ebbtide.snapshot.model import write_snapshot
 
+    _check_question(args)
     assumed = _assumption(args)
     for path, option in ((args.save, "--save"), (args.html, "--html")):
         if path is not None:
@@ -79,6 +94,10 @@ def run(args: Args) -> ExitCode:
     snapshot = _snapshot(args)
     if args.save is not None:
         write_snapshot(args.save, snapshot)
+    if args.down is not None:
+        return _say_down(args, snapshot)
+    if len(args.snapshots) == _COMPARED:
+        return _say_changes(args, snapshot)
     with shown_progress() as progress:
         advice = advise(snapshot, pattern=args.topics, assumed=assumed, progress=progress)
     if args.html is not None:
@@ -107,6 +126,53 @@ def run(args: Args) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
+def _check_question(args: Args) -> None:
+    """Raise `UsageError` for options that do not fit the question."""
+    asks = "--down" if args.down is not None else "two files" if len(args.snapshots) == _COMPARED else None
+    if len(args.snapshots) > _COMPARED or (args.down is not None and len(args.snapshots) == _COMPARED):
+        raise UsageError(
+            "too many files",
+            where="the command line",
+            got=", ".join(map(str, args.snapshots)),
+            allowed="one file, or without --down a file before a change and one after it",
+        )
+    for option in ("assume", "html", "scenario"):
+        if asks is not None and getattr(args, option) is not None:
+            raise UsageError(f"--{option} is for the whole advice", where=f"--{option}", got=f"beside {asks}")
+
+
+def _say_down(args: Args, snapshot: ClusterSnapshot) -> ExitCode:
+    from analysis.advise.down import ask_down, parse_down
+    from analysis.advise.release import release_of
+    from harness.cli.advise_answers import EXIT_CODES, print_down
+
+    brokers = parse_down(args.down, snapshot)
+    with shown_progress() as progress:
+        answer = ask_down(snapshot, release_of(snapshot), brokers, pattern=args.topics, progress=progress)
+    if args.json:
+        print_json(answer)
+    else:
+        print_down(answer, taken_at=snapshot.taken_at)
+    return EXIT_CODES[answer.says]
+
+
+def _say_changes(args: Args, before: ClusterSnapshot) -> ExitCode:
+    from analysis.advise.advice import advise
+    from analysis.advise.compare import compare_advice
+    from ebbtide.snapshot.model import read_snapshot
+    from harness.cli.advise_answers import print_comparison
+
+    after = read_snapshot(args.snapshots[1])
+    with shown_progress() as progress:
+        first, second = (advise(one, pattern=args.topics, progress=progress) for one in (before, after))
+    found = compare_advice(first, second)
+    if args.json:
+        print_json(found)
+    else:
+        print_comparison(found)
+    return ExitCode.AS_PREDICTED
+
+
 def _assumption(args: Args) -> Assumption | None:
     from analysis.advise.assumption import parse_assumption
 
@@ -114,19 +180,19 @@ def _assumption(args: Args) -> Assumption | None:
 
 
 def _snapshot(args: Args) -> ClusterSnapshot:
-    if (args.snapshot is None) == (args.bootstrap is None):
+    if (not args.snapshots) == (args.bootstrap is None):
         raise UsageError(
             "name the cluster, or a file of --save",
             where="the command line",
             got="both" if args.bootstrap else "neither",
             allowed="--bootstrap HOST:PORT, or CLUSTER.json",
         )
-    if args.snapshot is not None:
+    if args.snapshots:
         from ebbtide.snapshot.model import read_snapshot
 
         if args.command_config is not None:
             raise UsageError("a file needs no connection", where="--command-config", got=str(args.command_config))
-        return read_snapshot(args.snapshot)
+        return read_snapshot(args.snapshots[0])
     from cluster.snapshot.reading import read_cluster
     from cluster.snapshot.security import Security, security_from
 

@@ -34,6 +34,8 @@ class JsonOutput(msgspec.Struct, frozen=True, kw_only=True):
 def json_outputs() -> tuple[JsonOutput, ...]:
     """Return every output, in the order of the verbs' help."""
     from analysis.advise.advice_json import AdviceOutput
+    from analysis.advise.compare import AdviceComparison
+    from analysis.advise.down import DownAnswer
     from analysis.explain.life import Life
     from cluster.clean import CleanOutcome
     from cluster.doctor import Check
@@ -65,6 +67,8 @@ def json_outputs() -> tuple[JsonOutput, ...]:
         ("runs-compare", ("runs compare",), "one object", CompareOutput),
         ("explain", ("explain",), "one object", Life | None),
         ("advise", ("advise",), "one object", AdviceOutput),
+        ("advise-down", ("advise --down",), "one object", DownAnswer),
+        ("advise-compare", ("advise BEFORE AFTER",), "one object", AdviceComparison),
         ("runs", ("runs",), line, RecordRow),
         ("random", ("random",), "one object", RandomOutput),
         ("scenarios", ("scenarios",), line, ShippedScenario),

@@ -1,0 +1,122 @@
+"""What a change changed: the advice about a cluster before it and after it, topic by topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from analysis.advise.advice import Advice, line_of
+from analysis.advise.advised import AdvisedGroup
+from analysis.advise.answers import AnswerCache, ModelDesk
+from analysis.advise.headline import headline
+from analysis.advise.lines import AdviceLine
+
+
+class TopicsChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Topics that were alike before and after, and what became of their events with acks=all.
+
+    `saved` lost records before, and do not now. `new` lose records now. `other` are further answers that differ.
+    """
+
+    topics: tuple[str, ...]
+    before: str
+    after: str
+    saved: tuple[str, ...]
+    new: tuple[str, ...]
+    other: tuple[str, ...]
+
+
+class AdviceComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs between two snapshots of a cluster.
+
+    `changes` are the topics whose settings or answers differ. `in_danger_*` count partitions when each was read.
+    """
+
+    headline_before: str
+    headline_after: str
+    kafka_before: str
+    kafka_after: str
+    in_danger_before: int
+    in_danger_after: int
+    changes: tuple[TopicsChange, ...]
+    alike: int
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
+
+
+def compare_advice(before: Advice, after: Advice) -> AdviceComparison:
+    """Return what differs. A topic with partitions of several kinds counts by the worst of them."""
+    groups = [_groups_by_topic(one) for one in (before, after)]
+    pairs: dict[tuple[int, int], list[str]] = {}
+    for name in groups[0]:
+        if name in groups[1]:
+            pairs.setdefault((groups[0][name], groups[1][name]), []).append(name)
+    cache: AnswerCache = {}
+    desks = [ModelDesk(one.release, known=cache) for one in (before, after)]
+    changes, alike = [], 0
+    for (first, second), names in pairs.items():
+        change = _change(before.groups[first], after.groups[second], names, desks)
+        if change.before != change.after or change.saved or change.new or change.other:
+            changes.append(change)
+        else:
+            alike += len(names)
+    return AdviceComparison(
+        headline_before=headline(before).text,
+        headline_after=headline(after).text,
+        kafka_before=_release(before),
+        kafka_after=_release(after),
+        in_danger_before=sum(one.count for one in before.dangers),
+        in_danger_after=sum(one.count for one in after.dangers),
+        changes=tuple(changes),
+        alike=alike,
+        only_before=tuple(name for name in groups[0] if name not in groups[1]),
+        only_after=tuple(name for name in groups[1] if name not in groups[0]),
+    )
+
+
+def _release(advice: Advice) -> str:
+    elr = "on" if advice.release.is_elr_on else "off"
+    return f"{advice.release.shown}, ELR {elr}"
+
+
+def _groups_by_topic(advice: Advice) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for at, group in enumerate(advice.groups):
+        for name in group.group.topics:
+            found.setdefault(name, at)
+    return found
+
+
+def _change(before: AdvisedGroup, after: AdvisedGroup, names: list[str], desks: list[ModelDesk]) -> TopicsChange:
+    kinds: dict[str, list[str]] = {"saved": [], "new": [], "other": []}
+    for first, second in _pairs(before, after, desks):
+        was, now = first.acks_all.says, second.acks_all.says
+        text = f"{second.event.what}, {second.event.when}"
+        if was == now:
+            continue
+        if (was, now) == ("loses", "survives"):
+            kinds["saved"].append(text)
+        elif now == "loses":
+            kinds["new"].append(text)
+        else:
+            kinds["other"].append(f"{text}: {was}, now {now}")
+    return TopicsChange(
+        topics=tuple(names),
+        before=before.group.settings.in_words(),
+        after=after.group.settings.in_words(),
+        **{kind: tuple(texts) for kind, texts in kinds.items()},
+    )
+
+
+def _pairs(
+    before: AdvisedGroup, after: AdvisedGroup, desks: list[ModelDesk]
+) -> Iterator[tuple[AdviceLine, AdviceLine]]:
+    """Yield each event of either side, with what it did before and does after."""
+    lines = [{one.key: one.today for one in group.lines} for group in (before, after)]
+    for key in {**lines[0], **lines[1]}:
+        event = (lines[0].get(key) or lines[1][key]).event
+        yield (
+            lines[0].get(key) or line_of(event, before.group, desks[0]),
+            lines[1].get(key) or line_of(event, after.group, desks[1]),
+        )

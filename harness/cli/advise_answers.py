@@ -1,0 +1,73 @@
+"""Prints the answers of `ebbtide advise` to the questions of a day: `--down`, and two snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from analysis.advise.groups import brokers_in_words
+from ebbtide.errors import ExitCode
+from ebbtide.shown_text import plural
+
+if TYPE_CHECKING:
+    from analysis.advise.compare import AdviceComparison
+    from analysis.advise.down import DownAnswer
+
+_NAMED_MAX = 5
+EXIT_CODES = {"safe": ExitCode.AS_PREDICTED, "not safe": ExitCode.CONTRADICTED, "unknown": ExitCode.INCONCLUSIVE}
+"""The exit code of each answer to `--down`, by which a restart can wait for it."""
+
+
+def print_down(answer: DownAnswer, *, taken_at: str) -> None:
+    """Print whether the brokers may be taken down, and what stops or is lost if not."""
+    heads = {"safe": "Safe", "not safe": "Not safe", "unknown": "Unknown"}
+    print(f"{heads[answer.says]}: taking down {brokers_in_words(answer.brokers)}, as the cluster was at {taken_at}")
+    _say(answer.leaderless, "{} no leader then: nobody can read or write {}", has="has", have="have")
+    _say(answer.refused, "{} acking acks=all then", has="stops", have="stop")
+    for what, names in answer.at_risk.items():
+        _say(names, f"{{}} acked records if {what} then", has="can lose", have="can lose")
+    if answer.quorum is not None:
+        print(f"- {answer.quorum}")
+    for why, names in answer.unknown.items():
+        _say(names, f"{{}} unknown: {why}", has="is", have="are")
+    _say(answer.already, "{} in danger now, too", has="is", have="are")
+    if answer.not_alive:
+        are = "is" if len(answer.not_alive) == 1 else "are"
+        print(f"note: {brokers_in_words(answer.not_alive)} {are} not alive already")
+    count = plural(answer.partitions, "partition")
+    print(f"asked: {count} on {brokers_in_words(answer.brokers)}; clean stops, then at most one thing more")
+
+
+def _say(names: Sequence[str], text: str, *, has: str, have: str) -> None:
+    if names:
+        one = len(names) == 1
+        what = text.format(has if one else have, "it" if one else "them")
+        print(f"- {plural(len(names), 'partition')} {what}: {_some(names)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED_MAX:,} more" if len(names) > _NAMED_MAX else ""
+    return f"{', '.join(names[:_NAMED_MAX])}{more}"
+
+
+def print_comparison(found: AdviceComparison) -> None:
+    """Print what a change changed: topics whose settings or answers differ."""
+    print(f"before: {found.headline_before}")
+    print(f"after:  {found.headline_after}")
+    if found.kafka_before != found.kafka_after:
+        print(f"Kafka:  {found.kafka_before}; now {found.kafka_after}")
+    if found.in_danger_before or found.in_danger_after:
+        print(f"danger: {plural(found.in_danger_before, 'partition')}; now {found.in_danger_after:,}")
+    for change in found.changes:
+        then = f"; now {change.after}" if change.after != change.before else ""
+        print(f"\n{change.before}{then}: {_some(change.topics)}")
+        for label, events in (("saved:", change.saved), ("new:", change.new), ("other:", change.other)):
+            for event in events:
+                print(f"  {label} {event}{' loses records' if label == 'new:' else ''}")
+        if not (change.saved or change.new or change.other):
+            print("  no event loses more or less with acks=all")
+    print()
+    print(f"the same: {plural(found.alike, 'topic')}")
+    for label, names in (("only before:", found.only_before), ("only after:", found.only_after)):
+        if names:
+            print(f"{label} {_some(names)}")
