@@ -225,12 +225,10 @@ def _notes(
     ):
         notes.append(f"the controllers decide on unclean elections, and their own static {UNCLEAN} cannot be read")
     notes += racks_notes(snapshot)
-    if (controllers := controllers_note(snapshot)) is not None:
-        notes.append(controllers)
     if still := [group for group in groups if 1 < group.settings.rf >= group.brokers]:
         count = sum(len(group.topics) for group in still)
         has = "has" if count == 1 else "have"
         notes.append(f"{plural(count, 'topic')} {has} a replica on each broker: none can move, so no line is on moves")
     if after is not None and after.has_elr and not after.is_elr_on and not today.is_elr_on:
         notes.append("the assumed cluster has the ELR off: an upgrade alone does not turn it on")
-    return notes
+    return [*notes, controllers_note(snapshot)]

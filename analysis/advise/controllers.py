@@ -16,11 +16,11 @@ def majority_of(voters: Sequence[int]) -> int:
     return len(voters) // 2 + 1
 
 
-def controllers_note(snapshot: ClusterSnapshot) -> str | None:
-    """Return how many controllers may be down, and be empty; None if the snapshot names none."""
+def controllers_note(snapshot: ClusterSnapshot) -> str:
+    """Return how many controllers may be down, and be empty."""
     voters = snapshot.controllers
     if not voters:
-        return None
+        return "nobody named the controllers, so nothing is said about them"
     combined = set(voters) & {one.id for one in snapshot.brokers}
     kind = ", each also a broker" if combined == set(voters) else f", {len(combined)} also brokers" if combined else ""
     need = majority_of(voters)

@@ -156,7 +156,9 @@ def ask_down(
 
 def _quorum(snapshot: ClusterSnapshot, down: AnySet[int]) -> tuple[bool, str] | None:
     """Return whether the controllers lose their majority, and a sentence; None if no controller goes down."""
-    voters = snapshot.controllers or ()
+    voters = snapshot.controllers
+    if voters is None:
+        return False, "nobody named the controllers: whether their majority is left was not asked"
     gone = [one for one in voters if one in down]
     if not gone:
         return None

@@ -63,8 +63,8 @@ def command() -> Command:
     command.option(
         "--down",
         metavar="BROKERS",
-        help="only say whether these brokers may be taken down now, such as 3, or 3,4, or rack=a; the exit code is 0: "
-        "safe, 1: not safe, 2: unknown",
+        help="only say whether these brokers may be taken down now, such as 3, or 3,4, or rack=a. "
+        "Exit codes: 0 safe, 1 not safe, 2 unknown.",
     )
     command.option("--save", type=Path, metavar="FILE", help="write what was read, for a later `ebbtide advise FILE`")
     command.flag("--all", help="print each event for each group of alike topics, and not only what fits one screen")

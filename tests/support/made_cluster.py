@@ -29,6 +29,7 @@ from kafka.protocol.sasl import (
 
 BROKER_KEYS = (0, 1, 2, 3, 18, 32, 46, 55, 60, 75)
 API_VERSIONS, METADATA, CONFIGS, REASSIGNMENTS, ELRS, HANDSHAKE, AUTHENTICATE = 18, 3, 32, 46, 75, 17, 36
+DESCRIBE_QUORUM = 55
 TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED = 29, 31
 
 
@@ -50,6 +51,8 @@ class MadeCluster:
         """Error codes by API key; those of topic and of broker configs are apart by their sign."""
         self.deleted: frozenset[str] = frozenset()
         """Topics that are deleted once Metadata was answered."""
+        self.voters: tuple[int, ...] | None = None
+        """Who votes in the quorum; None: the user may not know."""
         self.silent: frozenset[int] = frozenset()
         self.password = "tide"
         self.asked: list[int] = []
@@ -75,7 +78,7 @@ class MadeCluster:
                 ListPartitionReassignmentsRequest.decode(request, version=0, header=True)
                 return self._reassignments(), 0
             case 55:
-                return DescribeQuorumResponse(error_code=CLUSTER_AUTHORIZATION_FAILED, topics=[]), 0
+                return self._quorum(), 0
             case 75:
                 return self._elrs(DescribeTopicPartitionsRequest.decode(request, version=0, header=True)), 0
             case 17:
@@ -88,6 +91,23 @@ class MadeCluster:
                 message = "Authentication failed" if wrong else None
                 return SaslAuthenticateResponse(error_code=wrong, error_message=message, auth_bytes=b""), 0
         raise AssertionError(f"API key {api} is asked by nobody")
+
+    def _quorum(self) -> Any:
+        if self.voters is None:
+            return DescribeQuorumResponse(error_code=CLUSTER_AUTHORIZATION_FAILED, topics=[])
+        topic = DescribeQuorumResponse.TopicData
+        voters = [topic.PartitionData.ReplicaState(replica_id=one, log_end_offset=1) for one in self.voters]
+        partition = topic.PartitionData(
+            partition_index=0,
+            error_code=0,
+            leader_id=1,
+            leader_epoch=1,
+            high_watermark=1,
+            current_voters=voters,
+            observers=[],
+        )
+        named = topic(topic_name="__cluster_metadata", partitions=[partition])
+        return DescribeQuorumResponse(error_code=0, topics=[named])
 
     def _api_versions(self, error: int) -> Any:
         key, supported, finalized = (

@@ -18,6 +18,7 @@ from made_cluster import (
     AUTHENTICATE,
     CLUSTER_AUTHORIZATION_FAILED,
     CONFIGS,
+    DESCRIBE_QUORUM,
     METADATA,
     TOPIC_AUTHORIZATION_FAILED,
     MadeCluster,
@@ -84,7 +85,14 @@ def test_a_broker_without_describe_topic_partitions_says_no_elr() -> None:
 def test_nothing_is_asked_that_could_change_the_cluster() -> None:
     cluster = MadeCluster()
     read(cluster)
-    assert set(cluster.asked) <= {API_VERSIONS, METADATA, CONFIGS, 46, 75}
+    assert set(cluster.asked) <= {API_VERSIONS, METADATA, CONFIGS, 46, DESCRIBE_QUORUM, 75}
+
+
+def test_the_voters_are_read_and_without_the_right_they_are_unknown() -> None:
+    cluster = MadeCluster()
+    assert read(cluster).controllers is None
+    cluster.voters = (102, 101)
+    assert read(cluster).controllers == (101, 102)
 
 
 def test_a_topic_that_is_deleted_meanwhile_is_left_out() -> None:
