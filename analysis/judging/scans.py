@@ -12,6 +12,7 @@ from analysis.judge.coverage.transaction_facts import MarkerEpochs
 from analysis.judge.history.answers import CompareAnswers
 from analysis.judge.history.appends_below import FindAppendsBelow
 from analysis.judge.history.commit_offsets import OffsetsOfCommits
+from analysis.judge.history.commits_known import FindDroppedCommits
 from analysis.judge.history.cut_records import FindCutRecords
 from analysis.judge.history.epoch_starts import FindHwsBelowStart
 from analysis.judge.history.epochs_of_acks import FindLateEpochs
@@ -30,6 +31,7 @@ SCANS: tuple[type[Scan[Any]], ...] = (
     CountCopies,
     FindAppendsBelow,
     FindCutRecords,
+    FindDroppedCommits,
     FindHwsBelowStart,
     FindLateEpochs,
     FindReadsAboveHw,
