@@ -33,6 +33,7 @@ from analysis.judge.outcome.prediction import (
 )
 from analysis.judge.outcome.reasons import reasons_of, unproven_reasons
 from analysis.judge.outcome.unavailable import time_without_service
+from analysis.judge.own_producers import judge_own_producers, with_own_producers
 from analysis.judge.rules.clause import CheckedClause, check_all
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.own import own_rules_in_use
@@ -153,6 +154,8 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
     unavailable = time_without_service(record)
     properties = {one.found.name: one.found.status for one in checked}
     seen = _observed_run(judged, facts, unavailable, properties)
+    if (producers := judge_own_producers(record)) is not None:
+        seen = with_own_producers(seen, producers)
     unproven = why_unproven(record)
     comparison = compare(record.prediction, manifest, seen, unproven=unproven) if scenario is not None else None
     sent_nothing = not record.gaps and ended_before_sending(record, reconciliation.counts)
@@ -161,7 +164,10 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
         blamed=judged.blamed,
         comparison=comparison,
         no_scenario=f"no scenario to compare with: {read.why}" if isinstance(read, Missing) else None,
-        faulty=unproven_reasons(manifest, scenario, record.steps, [one.why for one in record.gaps]),
+        faulty=[
+            *unproven_reasons(manifest, scenario, record.steps, [one.why for one in record.gaps]),
+            *(producers.unproven if producers is not None else ()),
+        ],
         no_final_read=manifest.why_no_final_read,
         sent_nothing=sent_nothing,
     )
@@ -175,6 +181,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
         prediction="none" if prediction is None or allows_everything(prediction) else "made",
         loss_allowed=is_loss_allowed(losses, results),
         why=[
+            *(map(str, producers.lossy) if producers is not None else ()),
             *why,
             *prediction_reasons(
                 comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
@@ -194,6 +201,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
         coverage=facts,
         rule_files=[one.file for one in own] or msgspec.UNSET,
         protocol=judged_by(manifest.kafka_name, manifest.named_path) or msgspec.UNSET,
+        own_producers=msgspec.UNSET if producers is None else [*producers.producers],
     )
 
 

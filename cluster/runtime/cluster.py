@@ -8,7 +8,6 @@ is deleted by `close`; `logs/` stays, compressed.
 
 from __future__ import annotations
 
-import gzip
 import shutil
 import signal
 import socket
@@ -23,6 +22,7 @@ from cluster.host.children import Child, start_child
 from cluster.host.slow_volume import Pulses, Slowness
 from cluster.host.volumes import Volume
 from cluster.host.writeback_watch import WriteBackWatch, settle_write_back
+from cluster.relay.publication import Publication
 from cluster.runtime.base import (
     DiskReplacement,
     NodeInfo,
@@ -33,7 +33,7 @@ from cluster.runtime.base import (
     RuntimeSettings,
 )
 from cluster.runtime.disks import NodeDisks
-from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
+from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, compress, end_error, tail_of
 from cluster.runtime.node_clocks import NodeClocks
 from cluster.runtime.properties import (
     BROKER_PORT,
@@ -82,6 +82,8 @@ class Runtime(ABC):
         self._ledger = ledger
         self._hold_write_back = settings.hold_write_back
         self._host_ports = settings.host_ports
+        self.published: Publication | None = None
+        """The ports on the host that lead to the brokers, once `prepare` opened them; None: there are none."""
         self._write_back = spec.write_back
         self._has_dynamic_quorum = spec.has_dynamic_quorum
         self._write_back_watch: WriteBackWatch | None = None
@@ -110,9 +112,11 @@ class Runtime(ABC):
         self.network.open()
         self._client_namespace = self.network.add_namespace(CLIENTS)
         self.wire.open({CLIENTS: self._client_namespace})
-        if self._host_ports is not None:
-            targets = {id: (self.nodes[id].address, PUBLISHED_PORT) for id in self._host_ports.by_broker}
-            self._host_ports.serve(self._client_namespace, targets)
+        if (ports := self._host_ports) is not None:
+            targets = {id: (self.nodes[id].address, PUBLISHED_PORT) for id in ports.by_broker}
+            folders = self._folder, self._cluster
+            brokers = self.bootstrap_servers()
+            self.published = Publication(self._ledger, ports, self._client_namespace, targets, brokers, *folders)
         self._make_node_places()
         self.clocks.prepare(self._folder / LOGS_DIR / "clock-agent.log")
         if self.power_loss_method == "fs-shutdown":
@@ -287,12 +291,14 @@ class Runtime(ABC):
                 process.kill()
             if self._write_back_watch is not None:
                 self._write_back_watch.end()
+            if self._host_ports is not None:
+                self._host_ports.close()
             self.wire.close()
             self.network.close()
             self._ledger.close()
             shutil.rmtree(self._cluster, ignore_errors=True)
             for log in (self._folder / LOGS_DIR).glob("*.log"):
-                _compress(log)
+                compress(log)
 
     @abstractmethod
     def require_release(self, kafka: str) -> None:
@@ -391,9 +397,3 @@ class Runtime(ABC):
         except OSError:
             return False
         return True
-
-
-def _compress(log: Path) -> None:
-    with log.open("rb") as plain, gzip.open(f"{log}.gz", "ab", compresslevel=6) as packed:
-        shutil.copyfileobj(plain, packed)
-    log.unlink()

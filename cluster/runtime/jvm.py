@@ -6,9 +6,11 @@ made once for each release and Java, keeps them ready. Figures are in docs/decis
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import re
+import shutil
 import signal
 import socket
 import tempfile
@@ -285,3 +287,10 @@ def tail_of(log: Path, lines: int = 12) -> str:
         return "(no log)"
     kept = [line for line in text.splitlines() if (line.strip() and not line.startswith("\t")) or "Exception" in line]
     return "\n           ".join(kept[-lines:]) or "(empty)"
+
+
+def compress(log: Path) -> None:
+    """Replace a log by `<name>.log.gz`, to which it is added."""
+    with log.open("rb") as plain, gzip.open(f"{log}.gz", "ab", compresslevel=6) as packed:
+        shutil.copyfileobj(plain, packed)
+    log.unlink()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from hashlib import blake2b
 
 import msgspec
 from crc32c import crc32c
@@ -110,6 +111,28 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
             raise UndecodableError(f"record {index} of {self.count} ends early or is not a record") from None
         if position != len(payload):
             raise UndecodableError(f"{len(payload) - position} bytes left over after {self.count} records")
+
+
+def record_digests(batch: Batch, key: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the offset of each record, and a keyed digest of its key, value and headers, as they are in the batch.
+
+    Raises `UndecodableError` as `Batch.records` does.
+    """
+    payload = bytes(decompress(batch.codec, batch.data[HEADER_SIZE:]))
+    position = 0
+    try:
+        for index in range(batch.count):
+            size, position = read_varint(payload, position)
+            end = position + size
+            if size <= 0 or end > len(payload):
+                raise UndecodableError(f"record {index} of {batch.count} claims {size} bytes")
+            _, position = read_varint(payload, position + 1)
+            delta, position = read_varint(payload, position)
+            digest = blake2b(payload[position:end], digest_size=8, key=key).digest()
+            yield batch.base_offset + delta, int.from_bytes(digest, "big", signed=True)
+            position = end
+    except IndexError:
+        raise UndecodableError(f"record {index} of {batch.count} ends early") from None
 
 
 def parse_header(data: memoryview, position: int) -> Batch:

@@ -23,12 +23,18 @@ _DEFAULTS: Mapping[str, object] = {
 
 
 def chaos_scenario(
-    parts: Mapping[str, object], kafka: str, expected: Sequence[str] | None, marker: MarkerPlace = UNPLACED_CHAOS
+    parts: Mapping[str, object],
+    kafka: str,
+    expected: Sequence[str] | None,
+    marker: MarkerPlace = UNPLACED_CHAOS,
+    *,
+    publish: bool = False,
 ) -> Scenario:
     """Return the scenario of a chaos test, without steps.
 
     The run must show one of the `expected` causes or properties. If it expects none, no committed record may be lost,
-    and no HW may go back. Raises `Problems` that name the place of the `marker`.
+    and no HW may go back; with `publish`, no acked record may be lost either. Raises `Problems` that name the place of
+    the `marker`.
     """
     from ebbtide.errors import Problems
     from ebbtide.scenario.mismatches import is_within
@@ -42,7 +48,7 @@ def chaos_scenario(
         "kafka": [kafka],
         **_DEFAULTS,
         **as_toml(parts),
-        "predictions": [_prediction(kafka, expected)],
+        "predictions": [_prediction(kafka, expected, publish=publish)],
     }
     problems: list[EbbtideError] = [*_defaults_without_topic(parts)]
     needed = [str(one.where) for one in problems]
@@ -80,7 +86,7 @@ def _defaults_without_topic(parts: Mapping[str, object]) -> Iterator[UsageError]
             )
 
 
-def _prediction(kafka: str, expected: Sequence[str] | None) -> Mapping[str, object]:
+def _prediction(kafka: str, expected: Sequence[str] | None, *, publish: bool) -> Mapping[str, object]:
     from typing import get_args
 
     from ebbtide.scenario.model import AllowedCause
@@ -92,6 +98,7 @@ def _prediction(kafka: str, expected: Sequence[str] | None) -> Mapping[str, obje
         # the cause, or in which it only made the HW go back, would be inconclusive.
         prediction["loss"] = {"cause": causes[0]}
     elif expected is None:
-        prediction["loss"] = {"committed": "none"}
+        # What Kafka allows of a producer of the test's own may be a bug of the application all the same.
+        prediction["loss"] = {"committed": "none", **({"uncommitted": "none"} if publish else {})}
         prediction["hw_regression"] = "none"
     return prediction

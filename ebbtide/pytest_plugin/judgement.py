@@ -63,6 +63,7 @@ def report_properties(run: RunRecord) -> list[tuple[str, str | int]]:
         ("ebbtide_lost", run.lost),
         ("ebbtide_lost_committed", run.lost_committed),
         ("ebbtide_causes", ", ".join(causes)),
+        *([] if run.own_acked is None else [("ebbtide_own_acked", run.own_acked), ("ebbtide_own_lost", run.own_lost)]),
         *((f"ebbtide_{name}", text) for name, text in service_figures(run.verdict).items()),
         *replayed,
     ]
@@ -132,10 +133,12 @@ def _violations(run: RunRecord, expected: Sequence[str]) -> list[str]:
     from ebbtide.record.verdict import counts_by_kind
 
     verdict, prediction = run.verdict, prediction_of(run)
-    causes = [loss.cause for loss in verdict.losses]
+    causes: list[str] = [loss.cause for loss in verdict.losses]
     if _HARMLESS not in expected and (prediction is None or prediction.loss.uncommitted != "none"):
         causes = [cause for cause in causes if cause != _HARMLESS]
     causes += [one.cause for one in verdict.regressions if one.cause != _HARMLESS]
+    # What Kafka allows of a producer of the test's own is what the test is about.
+    causes += [_HARMLESS for one in verdict.own_losses if one.acks != -1]
     violated = [one.name for one in verdict.properties if one.status == "violated"]
     broken = {}
     if prediction is not None:

@@ -127,6 +127,21 @@ class Breakable:
         return list(self._status.bootstrap)
 
     @property
+    def published(self) -> list[str]:
+        """Return `host:port` of every broker on this host: of a `chaos` that is marked with `publish=True`.
+
+        Any client reaches the brokers there, and Ebbtide judges what producers send. Raises `UsageError` without it.
+        """
+        if not self._status.published:
+            from ebbtide.errors import UsageError
+
+            raise UsageError(
+                "the test publishes no ports",
+                allowed="published ports of chaos, for a test with @pytest.mark.chaos(publish=True)",
+            )
+        return list(self._status.published)
+
+    @property
     def record(self) -> Path:
         """The folder with the cluster's logs and steps."""
         return Path(self._status.record)

@@ -27,7 +27,8 @@ MARKER_LINES = (
     "needs(*things): skip the test if this host lacks one of them: root, docker, or a check of `ebbtide doctor`",
     "expected_violation(*causes): the run must lose records by one of these causes, or violate one of these "
     "properties, and show nothing else that is wrong",
-    "chaos(**scenario): cluster, topics, producers, consumers and settle_s of `chaos`, as in a scenario file",
+    "chaos(publish=False, **scenario): cluster, topics, producers, consumers and settle_s of `chaos`, as in a scenario "
+    "file; publish lets clients of the test's own in by ports of this host, and judges them",
 )
 
 _INSTEAD_OF_KEYS = {
@@ -116,22 +117,25 @@ def expected_of(item: pytest.Item) -> tuple[str, ...] | None:
     return expected
 
 
-def chaos_of(item: pytest.Item) -> Mapping[str, object]:
-    """Return the parts of a scenario for the test's chaos fixture.
+def chaos_of(item: pytest.Item) -> tuple[Mapping[str, object], bool]:
+    """Return the parts of a scenario for the test's chaos fixture, and whether it publishes ports.
 
     Raises `WrongMarker`.
     """
     mark = item.get_closest_marker("chaos")
-    allowed = ["cluster", "topics", "producers", "consumers", "settle_s"]
+    allowed = ["cluster", "topics", "producers", "consumers", "settle_s", "publish"]
     if mark is None:
-        return {}
+        return {}, False
     if wrong := [*map(repr, mark.args), *_unknown_keywords(mark, allowed)]:
         instead = "".join(f"\n  {key}: {how}" for key, how in _INSTEAD_OF_KEYS.items() if key in mark.kwargs)
         raise WrongMarker(
             mark.name,
             f"chaos takes the keys {', '.join(allowed)}, as in a scenario file, not {', '.join(wrong)}{instead}",
         )
-    return mark.kwargs
+    publish = mark.kwargs.get("publish", False)
+    if not isinstance(publish, bool):
+        raise WrongMarker(mark.name, f"publish is True or False, not {publish!r}: the ports are any free ones")
+    return {key: part for key, part in mark.kwargs.items() if key != "publish"}, publish
 
 
 def refuse_unused_chaos(item: pytest.Item) -> None:

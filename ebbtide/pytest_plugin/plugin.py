@@ -304,16 +304,16 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
     plugin, item = request.config.stash[PLUGIN], request.node
     call_or_fail(plugin.turn.take)
     try:
-        parts, expected = chaos_of(item), expected_of(item)
+        (parts, publish), expected = chaos_of(item), expected_of(item)
     except WrongMarker as error:
         raise pytest.fail.Exception(error.in_file_of(item), pytrace=False) from None
     from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 
     marker = place_of_marker(item, "chaos")
-    scenario = call_or_fail(lambda: chaos_scenario(parts, kafka_version, expected, marker))
+    scenario = call_or_fail(lambda: chaos_scenario(parts, kafka_version, expected, marker, publish=publish))
     cluster, lease = call_or_fail(
         lambda: plugin.runner.open_chaos(
-            scenario, kafka_version, plugin.settings, keep=plugin.keeps_next_cluster, marker=marker
+            scenario, kafka_version, plugin.settings, keep=plugin.keeps_next_cluster, marker=marker, publish=publish
         )
     )
     judged = item.stash[_JUDGED] = JudgedTest()

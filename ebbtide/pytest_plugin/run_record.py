@@ -55,6 +55,17 @@ class RunRecord:
         return self.lost_committed + self.lost_uncommitted
 
     @property
+    def own_acked(self) -> int | None:
+        """How many records of the test's own producers were acked through published ports; None: not recorded."""
+        own = self.verdict.own_producers
+        return sum(one.acked for one in own) if isinstance(own, list) else None
+
+    @property
+    def own_lost(self) -> int:
+        """How many of these are gone."""
+        return sum(one.lost for one in self.verdict.own_losses)
+
+    @property
     def lost_committed(self) -> int:
         """The number of lost records that were committed: the protocol promises to keep them."""
         from ebbtide.record.outcomes import lost_counts

@@ -139,11 +139,19 @@ class CommandRunner:
         return KafkaCluster(status, self._command), lease
 
     def open_chaos(
-        self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool, marker: MarkerPlace = UNPLACED_CHAOS
+        self,
+        scenario: Scenario,
+        kafka: str,
+        settings: Settings,
+        *,
+        keep: bool,
+        marker: MarkerPlace = UNPLACED_CHAOS,
+        publish: bool = False,
     ) -> tuple[Chaos, Lease]:
         """Call `ebbtide cluster up SCENARIO`, whose run is judged at its end.
 
-        An error names the place of the `marker` for what Kafka refuses in it.
+        With `publish`, clients on this host reach the brokers, and are judged. An error names the place of the `marker`
+        for what Kafka refuses in it.
         """
         from ebbtide.scenario.write import text_of
 
@@ -154,6 +162,7 @@ class CommandRunner:
             file = folder / "chaos.toml"
             file.write_text(text_of(scenario))
             words = ["cluster", "up", str(file), "--kafka", kafka, "--seed", str(settings.seed), "--wire", "--clocks"]
+            words += ["--publish", "0"] if publish else []
             words += [*(["--keep-cluster"] if keep else []), *_daemon_options(lease, settings)]
             try:
                 status = self._await_cluster(words, lease)

@@ -19,6 +19,7 @@ from ebbtide.record.contents import check_contents
 from ebbtide.record.files import check_ended, is_going, write_atomically
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.node_times import NodeEnd
+from ebbtide.record.wire_facts import WireFacts
 from ebbtide.releases.builds import RecordedBuild
 from ebbtide.releases.known_releases import shown_release
 from ebbtide.scenario.foreign_files import foreign_error_at
@@ -173,13 +174,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
       is what is wrong, where and what was found in one line, and `failure_next` is what to type next.
     - `disturbed`: the run is not complete because something outside of it interfered with its processes, which no
       prediction allows for.
-    - `torn_journal_bytes`: the bytes at the ends of the clients' journals that are not a whole entry, and are in no
-      table.
+    - `torn_journal_bytes`: bytes at the ends of the clients' journals that are no whole entry, and in no table.
     - `write_back` says under which write-back of dirty pages power was lost: held by the harness, or by the kernel's
       own settings, which `host` then has. Null: not known, or power was lost by `truncate`, which takes all the same.
     - `file_system` is that of the nodes' volumes; null: not known, or the nodes had no volumes.
-    - `log_dirs`: how many log directories each broker had; null: one.
-    - `replay_of` is the run id of the record whose schedule was run again.
+    - `log_dirs`: how many log directories each broker had; null: one. `replay_of`: whose schedule was run again.
     - `topic_ids` has the name of each topic by its id, as Kafka prints ids. Empty: not known.
     - `kafka` is the release on which the topics were made; with `kafka_assumed` the judge assumes its patch.
     - `releases` has, by node id and oldest first, each release that the node ran; empty: every node ran `kafka`.
@@ -187,6 +186,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     - `jars` has the SHA-256 of each jar by name, for each release that ran from jars and is not among the known ones.
     - `ignored_properties`, by their paths in the scenario, had no effect: this release does not know them.
     - `watch`: the cluster was not Ebbtide's own (`ebbtide watch`); null: it was.
+    - `wire`: clients of one's own could reach the cluster by published ports, and were recorded; null: they were not.
     """
 
     record_version: int = RECORD_VERSION
@@ -230,6 +230,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     raw_omitted: Annotated[tuple[str, ...], _Many] = ()
     torn_journal_bytes: Count = 0
     watch: WatchFacts | None = None
+    wire: WireFacts | None = None
 
     @property
     def why_incomplete(self) -> str | None:

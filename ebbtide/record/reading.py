@@ -88,6 +88,10 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
         """Return one row per partition of a group's commit, and per answer of a coordinator."""
         return self._table("commits")
 
+    def wire(self) -> pa.Table:
+        """Return what clients sent and got through published ports, and what was left of it."""
+        return self._table("wire")
+
     def copies(self) -> pa.Table:
         """Return one row per record that a copier sent, with the place of the record that it copied."""
         return self._table("copies")

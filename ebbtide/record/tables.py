@@ -176,6 +176,40 @@ sent_ns int64
 The copier `producer` had read that record as a member of `group`. The outcome of `value` is in sends.
 """
 
+WIRE = _schema("""
+kind string
+client string?
+connection int32?
+topic string?
+partition int32?
+offset int64?
+last_offset int64?
+digest int64?
+acks int8?
+status string?
+error string?
+producer_id int64?
+producer_epoch int16?
+sequence int32?
+transactional_id string?
+commits bool?
+group string?
+leader_epoch int32?
+high_watermark int64?
+asked_ns int64?
+done_ns int64?
+""")
+"""What clients of one's own sent and got through published ports, and what is left of it at the end (`kind`):
+
+- produce: one record that a client sent. A retry is no second row. `status` acked, failed or unknown; `offset` where it
+  was acked. `digest` is of key, value and headers, with a key that nobody keeps.
+- fetch: one whole batch in an answer, `offset` to `last_offset`, and the partition's HW.
+- commit, txn-commit: one offset that a group committed, or asked to commit with a transaction.
+- end-txn: the end of a transaction that a client asked for; `commits`: a commit, no abort.
+- init-producer: the producer id and epoch that a client got.
+- final-log: one partition as it was read at the end: log start (`offset`) and HW. final: one of its records.
+"""
+
 ANOMALY_SCHEMA = _schema("""
 kind string?
 topic string?
@@ -205,4 +239,5 @@ TABLES: dict[str, pa.Schema] = {
     "replicas": REPLICAS,
     "commits": COMMITS,
     "copies": COPIES,
+    "wire": WIRE,
 }

@@ -17,6 +17,7 @@ from ebbtide.record.files import write_atomically
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.judged_by import JudgedBy
 from ebbtide.record.manifest import RECORD_VERSION, Manifest
+from ebbtide.record.own_producers import OwnProducer
 from ebbtide.rules.table import HW_REGRESSION, LOST
 from ebbtide.scenario.model import AllowedCause, WriteBack
 from ebbtide.untrusted.files import UnreadableFile, read_file
@@ -247,6 +248,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     - `write_back`: under which write-back of dirty pages power was lost, as in the manifest.
     - `rule_files`: the rules of the user that the record was judged with; left out if there are none.
     - `protocol`: the rules of the protocol that the record was judged by; left out if its release is not known.
+    - `own_producers`: what became of what the user's own producers sent; left out if that was not recorded.
     """
 
     record_version: int = RECORD_VERSION
@@ -267,6 +269,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     coverage: dict[str, int] = {}
     rule_files: list[RuleFile] | msgspec.UnsetType = msgspec.UNSET
     protocol: JudgedBy | msgspec.UnsetType = msgspec.UNSET
+    own_producers: list[OwnProducer] | msgspec.UnsetType = msgspec.UNSET
 
     def judged_by(self, kafka: str) -> str:
         """Return by which rules the run on `kafka` was judged, if these are not its own; else nothing."""
@@ -276,6 +279,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     def own_rules(self) -> list[RuleFile]:
         """The rules of the user that the record was judged with."""
         return [] if self.rule_files is msgspec.UNSET else self.rule_files
+
+    @property
+    def own_losses(self) -> list[OwnProducer]:
+        """The user's own producers whose acked records are gone."""
+        return [] if self.own_producers is msgspec.UNSET else [one for one in self.own_producers if one.lost]
 
     @property
     def attributed(self) -> list[Blamed]:

@@ -120,7 +120,8 @@ def _add_up(command: Command) -> None:
         "--publish",
         type=int,
         metavar="PORT",
-        help="let clients on this host reach the brokers at 127.0.0.1:PORT, PORT+1, ...; on loopback only",
+        help="let clients on this host reach the brokers at 127.0.0.1:PORT, PORT+1, ...; on loopback only. 0 takes any "
+        "free ports. With SCENARIO it records what they send, and the run is judged by it, too",
     )
     command.flag("--wire", help="put a proxy in front of every node, which wire faults need")
     command.flag("--clocks", help="load an agent into every node, which set-clock needs")
@@ -208,7 +209,8 @@ def _run_daemon(args: Args) -> ExitCode:
     ):
         (request,) = runs.requests(display, seed_or_new(args.seed))
         if args.publish is not None:
-            ports = HostPorts(args.publish, range(1, scenario.cluster.brokers + 1))
+            brokers = range(1, scenario.cluster.brokers + 1)
+            ports = HostPorts(args.publish, brokers, records=bool(scenario.topics))
             ended.callback(ports.close)
             request = msgspec.structs.replace(request, host_ports=ports)
         own_cluster(
@@ -240,9 +242,9 @@ def _scenario(args: Args) -> Scenario:
             got=name,
             next=f"--name {shlex.quote(name)}",
         )
-    if args.publish is not None and not 1 <= args.publish <= PORT_MAX - MAX_BROKERS:
+    if args.publish is not None and not 0 <= args.publish <= PORT_MAX - MAX_BROKERS:
         raise UsageError(
-            "out of range", where="--publish", got=str(args.publish), allowed=f"1 to {PORT_MAX - MAX_BROKERS}"
+            "out of range", where="--publish", got=str(args.publish), allowed=f"0 to {PORT_MAX - MAX_BROKERS}"
         )
     if args.keep_cluster and args.scenario is None:
         raise UsageError("a cluster without a scenario has no run after which to keep it", where="--keep-cluster")

@@ -12,6 +12,7 @@ from cluster.runtime.cluster import Runtime
 from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.kraft.image import describe
 from ebbtide.record.rows import PartitionState
+from ebbtide.record.wire_facts import WireFacts
 from ebbtide.scenario.model import Scenario
 from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner.display import Display
@@ -28,9 +29,11 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
     `disturbed`: something outside of the run ended it early. `gone_topics`: no step deleted them, the metadata log has
     them no more, and no broker knows them.
+    `wire`: what the table of published ports rests on.
     """
 
     final: FinalRead = FinalRead(offsets={})
+    wire: WireFacts | None = None
     why_no_final_read: str | None = None
     disturbed: Disturbed | None = None
     gone_topics: tuple[str, ...] = ()
@@ -62,6 +65,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
             return End(why_no_final_read=why)
         with self.time_phase("final read"):
             end = self._final_read()
+            if (published := self.runtime.published) is not None:
+                end = msgspec.structs.replace(end, wire=published.end_recording())
             # A node that ended by itself meanwhile ends the run.
             self.watch()
         return end
@@ -74,7 +79,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
         def unsettled_partitions() -> list[str]:
             partitions = self.view.image.partitions.values()
-            return [describe(row) for row in partitions if row.topic in self.scenario.topics and not _is_at_rest(row)]
+            return [describe(row) for row in partitions if self._is_read(row.topic) and not _is_at_rest(row)]
 
         def is_settled() -> bool:
             self.watch()
@@ -94,6 +99,12 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
             self.display.note(f"did not settle: {error}")
             return f"the cluster did not settle, so there is no final read: {error.as_clause()}"
         return None
+
+    def _is_read(self, topic: str) -> bool:
+        """Whether the final read reads a topic: those of clients of one's own too, if their traffic was recorded."""
+        published = self.runtime.published
+        is_recorded = published is not None and published.is_recording
+        return topic in self.scenario.topics or (is_recorded and not topic.startswith("__"))
 
     def _end_producers(self) -> None:
         """Let producers with a count finish, and stop the others."""

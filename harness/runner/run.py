@@ -43,6 +43,7 @@ from ebbtide.record.manifest import (
 )
 from ebbtide.record.sums import update_sums, write_sums
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
+from ebbtide.record.wire_facts import WireFacts
 from ebbtide.releases.builds import RecordedBuild, build_of, is_build, number_of
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.kafka_settings import DEFAULT_LIBRARY
@@ -241,6 +242,7 @@ class _Run:
             final_transactions=end.final.transactions,
             gone_topics=end.gone_topics,
             node_ends=tuple(session.node_ends),
+            **({} if end.wire is None else {"wire": end.wire}),
             disturbed=end.disturbed is not None,
             torn_journal_bytes=torn_bytes,
             timings_s=session.timings_s,
@@ -345,6 +347,7 @@ class _Run:
     def _first_manifest(self, started: datetime) -> Manifest:
         cluster = self.scenario.cluster
         has_volumes = self.request.power_loss_method == "fs-shutdown"
+        is_recorded = self.request.host_ports is not None and self.request.host_ports.records
         return Manifest(
             run_id=self.run_id,
             scenario=self.scenario.name,
@@ -372,6 +375,7 @@ class _Run:
             clients=client_versions(),
             host=host_facts() | self.request.runtime.host_facts(),
             draws=self.draws.lines(),
+            wire=WireFacts(why_incomplete="the run ended before what passed was decoded") if is_recorded else None,
             start_ns=self._started_ns,
         )
 

@@ -335,6 +335,8 @@ class Session:
             self._show()
         self._schedule.look_at_wire()
         self._workload.check()
+        if self.runtime.published is not None:
+            self.runtime.published.check()
         self._node_watch.look(self._display.note, judged=bool(self._scenario.topics))
 
     def _show(self) -> None:

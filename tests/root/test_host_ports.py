@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -9,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster.host import host_ports
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.host_ports import LOOPBACK, HostPorts
 from cluster.host.ledger import Ledger
@@ -17,6 +18,7 @@ from cluster.host.namespaces import Cut
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.waiting import wait_until
 
 pytestmark = pytest.mark.root
 
@@ -36,14 +38,16 @@ def paths(ledger: Ledger) -> Iterator[tuple[BridgeNetwork, dict[int, Path]]]:
     network.close()
 
 
-def test_bytes_pass_both_ways_until_the_ports_are_closed(paths: tuple[BridgeNetwork, dict[int, Path]]) -> None:
+def test_bytes_pass_both_ways_until_the_ports_are_closed(
+    ledger: Ledger, tmp_path: Path, paths: tuple[BridgeNetwork, dict[int, Path]]
+) -> None:
     network, namespaces = paths
     ports = HostPorts(free_port(), [1])
     with (
         closing(ports),
         call_in_namespace(namespaces[1], lambda: socket.create_server((address_of(1), PORT))) as broker,
     ):
-        ports.serve(namespaces[CLIENTS], {1: (address_of(1), PORT)})
+        ports.serve(ledger, namespaces[CLIENTS], {1: (address_of(1), PORT)}, tmp_path / "relay.log")
         here = (LOOPBACK, ports.by_broker[1])
         with socket.create_connection(here, timeout=10) as client, broker.accept()[0] as accepted:
             client.sendall(b"question" * 100_000)
@@ -67,11 +71,13 @@ def test_bytes_pass_both_ways_until_the_ports_are_closed(paths: tuple[BridgeNetw
             socket.create_connection(here, timeout=10)
 
 
-def test_a_broker_that_is_down_ends_the_connection(paths: tuple[BridgeNetwork, dict[int, Path]]) -> None:
+def test_a_broker_that_is_down_ends_the_connection(
+    ledger: Ledger, tmp_path: Path, paths: tuple[BridgeNetwork, dict[int, Path]]
+) -> None:
     _, namespaces = paths
     ports = HostPorts(free_port(), [1])
     with closing(ports):
-        ports.serve(namespaces[CLIENTS], {1: (address_of(1), PORT)})
+        ports.serve(ledger, namespaces[CLIENTS], {1: (address_of(1), PORT)}, tmp_path / "relay.log")
         with socket.create_connection((LOOPBACK, ports.by_broker[1]), timeout=10) as client:
             assert client.recv(1) == b""
 
@@ -86,14 +92,21 @@ def test_a_port_that_is_taken_is_one_clear_error_and_keeps_no_other() -> None:
     closing_ports.close()
 
 
-def test_ports_that_never_begin_to_serve_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_ports, "_START_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(HostPorts, "_run", lambda *_: None)
-    with closing(HostPorts(free_port(), [1])) as ports, pytest.raises(HarnessError, match="did not open within 0 s"):
-        ports.serve(Path("/run/netns/any"), {1: (address_of(1), PORT)})
-
-
-def test_why_ports_do_not_serve_is_said_at_once(tmp_path: Path) -> None:
-    with closing(HostPorts(free_port(), [1])) as ports, pytest.raises(HarnessError, match="No such file") as caught:
-        ports.serve(tmp_path / "gone", {1: (address_of(1), PORT)})
+def test_why_ports_do_not_serve_is_said_at_once(ledger: Ledger, tmp_path: Path) -> None:
+    with closing(HostPorts(free_port(), [1])) as ports, pytest.raises(HarnessError, match="do not lead") as caught:
+        ports.serve(ledger, tmp_path / "gone", {1: (address_of(1), PORT)}, tmp_path / "relay.log")
     assert caught.value.where == ports.addresses[0]
+    assert caught.value.got == "the relay ended"
+
+
+def test_a_relay_that_is_killed_is_named_and_its_ports_are_free_again(
+    ledger: Ledger, tmp_path: Path, paths: tuple[BridgeNetwork, dict[int, Path]]
+) -> None:
+    ports = HostPorts(0, [1])
+    with closing(ports):
+        ports.serve(ledger, paths[1][CLIENTS], {1: (address_of(1), PORT)}, tmp_path / "relay.log")
+        ports.check()
+        assert ports._relay is not None
+        os.kill(ports._relay.pid, signal.SIGKILL)
+        with pytest.raises(HarnessError, match="ended by itself"):
+            wait_until(ports.check, awaited="the end of the relay", timeout_s=10)

@@ -203,7 +203,14 @@ class FakeRunner:
         return FakeCluster(_status(lease.name, kafka, settings)), lease
 
     def open_chaos(
-        self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool, marker: MarkerPlace = UNPLACED_CHAOS
+        self,
+        scenario: Scenario,
+        kafka: str,
+        settings: Settings,
+        *,
+        keep: bool,
+        marker: MarkerPlace = UNPLACED_CHAOS,
+        publish: bool = False,
     ) -> tuple[Chaos, Lease]:
         if self.refuses is not None:
             raise CommandFailed(f"{marker.label}: refused\nline {marker.line_of(self.refuses)}", mistake=True)

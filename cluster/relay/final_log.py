@@ -1,0 +1,130 @@
+"""Reads what is left of the topics that clients of one's own produced to, by digest.
+
+A partition is read from its log start to its HW, from its leader, and without regard to transactions: a record of an
+aborted one is there as well. The HW must have reached the log end before: that of a new leader may lag.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from kafka.protocol.consumer import FetchRequest
+
+from cluster.kafka_api.connection import EARLIEST, FETCH_BYTES, LATEST, BrokerConnection, Refused, WireError, check
+from cluster.relay.decoding import WireRow
+from ebbtide.logs.batches import Batch, record_digests, whole_batches
+from ebbtide.logs.codecs import UndecodableError
+from ebbtide.waiting import WaitExpired, wait_until
+
+READ_TIMEOUT_S = 60.0
+_CONNECT_TIMEOUT_S, _REQUEST_TIMEOUT_S = 3.0, 10.0
+_FETCH_VERSION = 11
+_CONSUMER, _DEBUGGING_CONSUMER = -1, -2
+
+
+class FinalLogs:
+    """Reads topics; `unread` says afterwards why a partition, or a topic, was not read."""
+
+    def __init__(self, bootstrap: Sequence[str], key: bytes, timeout_s: float = READ_TIMEOUT_S) -> None:
+        self._bootstrap = bootstrap
+        self._key = key
+        self._deadline = time.monotonic() + timeout_s
+        self.unread: dict[str, str] = {}
+
+    def read(self, topics: Collection[str]) -> Iterator[WireRow]:
+        """Yield a row for each record, and then one for its partition: a partition without it was not read whole."""
+        for topic in sorted(topics):
+            try:
+                leaders = wait_until(
+                    lambda topic=topic: self._leaders(topic),  # type: ignore[misc]
+                    awaited=f"a leader of each partition of {topic}",
+                    timeout_s=self._left_s(),
+                    poll_s=0.1,
+                )
+            except WaitExpired as error:
+                self.unread[topic] = error.as_clause()
+                continue
+            for partition, leader in sorted(leaders.items()):
+                yield from self._read_partition(topic, partition, leader)
+
+    def _leaders(self, topic: str) -> Mapping[int, str] | None:
+        for address in self._bootstrap:
+            try:
+                with _connection(address) as broker:
+                    found = broker.metadata([topic])
+            except WireError:
+                continue
+            leaders = {at[1]: found.brokers.get(row.leader) for at, row in found.partitions.items()}
+            known = {partition: leader for partition, leader in leaders.items() if leader is not None}
+            return known if known.keys() == leaders.keys() else None
+        return None
+
+    def _read_partition(self, topic: str, partition: int, leader: str) -> Iterator[WireRow]:
+        place = {"topic": topic, "partition": partition}
+        try:
+            with _connection(leader) as broker:
+                start, end = self._ends(broker, topic, partition)
+                offset = start
+                while offset < end:
+                    for batch in _fetch(broker, topic, partition, offset):
+                        if not batch.control:
+                            yield from self._rows_of(batch, place, start, end)
+                        offset = batch.next_offset
+        except (WireError, Refused, WaitExpired, UndecodableError) as error:
+            self.unread[f"{topic}-{partition}"] = " ".join(str(error).split())
+            return
+        yield {"kind": "final-log", **place, "offset": start, "high_watermark": end}
+
+    def _rows_of(self, batch: Batch, place: WireRow, start: int, end: int) -> Iterator[WireRow]:
+        for at, (offset, digest) in enumerate(record_digests(batch, self._key)):
+            if start <= offset < end:
+                yield {
+                    "kind": "final",
+                    **place,
+                    "offset": offset,
+                    "digest": digest,
+                    "leader_epoch": batch.leader_epoch,
+                    "producer_id": batch.producer_id if batch.producer_id >= 0 else None,
+                    "producer_epoch": batch.producer_epoch if batch.producer_id >= 0 else None,
+                    "sequence": batch.base_sequence + at if batch.base_sequence >= 0 else None,
+                }
+
+    def _ends(self, broker: BrokerConnection, topic: str, partition: int) -> tuple[int, int]:
+        """Return log start and HW, once the HW has reached the log end."""
+
+        def ask(timestamp: int, replica: int = _CONSUMER) -> int:
+            (answer,) = broker.list_offsets([(topic, partition)], timestamp, replica=replica)
+            check(answer.error)
+            return answer.offset
+
+        def reached() -> tuple[int, int] | None:
+            start, end = ask(EARLIEST), ask(LATEST)
+            return (start, end) if ask(LATEST, _DEBUGGING_CONSUMER) == end else None
+
+        awaited = f"the HW of {topic}-{partition} to reach its log end"
+        return wait_until(reached, awaited=awaited, timeout_s=self._left_s(), poll_s=0.1)
+
+    def _left_s(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
+
+
+def _connection(address: str) -> BrokerConnection:
+    return BrokerConnection(address, connect_timeout_s=_CONNECT_TIMEOUT_S, request_timeout_s=_REQUEST_TIMEOUT_S)
+
+
+def _fetch(broker: BrokerConnection, topic: str, partition: int, offset: int) -> Sequence[Batch]:
+    kind = FetchRequest.FetchTopic
+    one = kind.FetchPartition(
+        partition=partition,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        log_start_offset=-1,
+        partition_max_bytes=FETCH_BYTES,
+    )
+    answer = broker.fetch_one(kind(topic=topic, partitions=[one]), _CONSUMER, _FETCH_VERSION)
+    check(answer.error_code)
+    batches = [batch for batch in whole_batches(bytes(answer.records or b"")) if batch.next_offset > offset]
+    if not batches:
+        raise WireError(f"{broker.address}: no whole batch at offset {offset} of {topic}-{partition}, below the HW")
+    return batches

@@ -1,0 +1,153 @@
+"""A client's traffic on published ports, as the relay spools it: made by kafka-python's own classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from kafka.protocol.consumer import FetchRequest, FetchResponse, OffsetCommitRequest, OffsetCommitResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.producer import EndTxnRequest, EndTxnResponse, ProduceRequest, ProduceResponse
+
+from cluster.relay.spool import Kind, SpoolEntry
+
+TOPIC, TOPIC_ID = "orders", UUID(int=7)
+
+
+def frame(message: Any, version: int, correlation: int, client: str = "orders-1") -> bytes:
+    """One framed request or answer."""
+    message.API_VERSION = version
+    if message.is_request():
+        message.with_header(correlation_id=correlation, client_id=client)
+    else:
+        message.with_header(correlation_id=correlation)
+    return bytes(message.encode(header=True, framed=True))
+
+
+class Traffic:
+    """Entries of a spool; `now` counts up."""
+
+    def __init__(self) -> None:
+        self.entries: list[SpoolEntry] = []
+        self.now = 0
+        self._correlation = 0
+
+    def add(self, connection: int, kind: Kind, data: bytes = b"") -> None:
+        self.now += 1
+        self.entries.append(SpoolEntry(connection, kind, self.now, data))
+
+    def ask(self, connection: int, request: Any, version: int, client: str = "orders-1") -> int:
+        self._correlation += 1
+        self.add(connection, "request", frame(request, version, self._correlation, client))
+        return self._correlation
+
+    def answer(self, connection: int, correlation: int, response: Any, version: int) -> None:
+        self.add(connection, "response", frame(response, version, correlation))
+
+    def end(self, connection: int) -> None:
+        self.add(connection, "ended")
+
+    def produce(
+        self,
+        batch: bytes,
+        *,
+        connection: int = 1,
+        acks: int = 1,
+        at: int | None = None,
+        error: int = 0,
+        version: int = 9,
+        transactional_id: str | None = None,
+        client: str = "orders-1",
+    ) -> int:
+        """Send a batch; `at` is the offset that the answer gives it, -1 with an `error`; None: no answer."""
+        kind = ProduceRequest.TopicProduceData
+        item = kind.PartitionProduceData(index=0, records=batch)
+        named = {"topic_id": TOPIC_ID} if version >= 13 else {"name": TOPIC}
+        request = ProduceRequest(
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout_ms=1,
+            topic_data=[kind(partition_data=[item], **named)],
+        )
+        correlation = self.ask(connection, request, version, client)
+        if at is not None:
+            self.produced(connection, correlation, at, error, version)
+        return correlation
+
+    def produced(self, connection: int, correlation: int, at: int, error: int = 0, version: int = 9) -> None:
+        """Answer a request to produce."""
+        kind = ProduceResponse.TopicProduceResponse
+        item = kind.PartitionProduceResponse(
+            index=0,
+            error_code=error,
+            base_offset=at,
+            log_append_time_ms=-1,
+            log_start_offset=0,
+            record_errors=[],
+            error_message=None,
+        )
+        named = {"topic_id": TOPIC_ID} if version >= 13 else {"name": TOPIC}
+        responses = [kind(partition_responses=[item], **named)]
+        self.answer(connection, correlation, ProduceResponse(responses=responses, throttle_time_ms=0), version)
+
+    def fetch(self, records: bytes, *, high_watermark: int, connection: int = 1, version: int = 11) -> None:
+        """Fetch partition 0; the request of a fetch session names no partition."""
+        request = FetchRequest(
+            replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1, isolation_level=0, session_id=5, session_epoch=2,
+            topics=[], forgotten_topics_data=[], rack_id="",
+        )  # fmt: skip
+        kind = FetchResponse.FetchableTopicResponse
+        item = kind.PartitionData(
+            partition_index=0, error_code=0, high_watermark=high_watermark, last_stable_offset=0,
+            log_start_offset=0, aborted_transactions=None, preferred_read_replica=-1, records=records,
+        )  # fmt: skip
+        named = {"topic_id": TOPIC_ID} if version >= 13 else {"topic": TOPIC}
+        answer = FetchResponse(
+            throttle_time_ms=0, error_code=0, session_id=5, responses=[kind(partitions=[item], **named)]
+        )
+        self.answer(connection, self.ask(connection, request, version), answer, version)
+
+    def metadata(self, connection: int = 1, version: int = 12) -> None:
+        """Ask for the names of topics."""
+        request = MetadataRequest(
+            topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+        )
+        topic = MetadataResponse.MetadataResponseTopic(
+            error_code=0, name=TOPIC, topic_id=TOPIC_ID, is_internal=False, partitions=[]
+        )
+        answer = MetadataResponse(
+            throttle_time_ms=0, brokers=[], cluster_id="c", controller_id=1, topics=[topic], error_code=0
+        )
+        self.answer(connection, self.ask(connection, request, version), answer, version)
+
+    def commit(self, offset: int, *, error: int | None = 0, connection: int = 1) -> None:
+        """Commit an offset of a group; `error` None: no answer."""
+        kind = OffsetCommitRequest.OffsetCommitRequestTopic
+        item = kind.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+        )
+        request = OffsetCommitRequest(
+            group_id="g", generation_id_or_member_epoch=1, member_id="m", group_instance_id=None,
+            topics=[kind(name=TOPIC, partitions=[item])],
+        )  # fmt: skip
+        correlation = self.ask(connection, request, 7)
+        if error is not None:
+            answered = OffsetCommitResponse.OffsetCommitResponseTopic
+            result = answered.OffsetCommitResponsePartition(partition_index=0, error_code=error)
+            response = OffsetCommitResponse(throttle_time_ms=0, topics=[answered(name=TOPIC, partitions=[result])])
+            self.answer(connection, correlation, response, 7)
+
+    def end_transaction(self, *, commits: bool, connection: int = 1) -> None:
+        """End the transaction of `copier`."""
+        request = EndTxnRequest(transactional_id="copier", producer_id=7, producer_epoch=0, committed=commits)
+        self.answer(connection, self.ask(connection, request, 3), EndTxnResponse(throttle_time_ms=0, error_code=0), 3)
+
+
+def cut_up(entries: Iterable[SpoolEntry], size: int) -> Sequence[SpoolEntry]:
+    """The same bytes in entries of at most `size` bytes."""
+    return [
+        entry._replace(data=entry.data[at : at + size])
+        for entry in entries
+        for at in range(0, max(len(entry.data), 1), size)
+    ]
