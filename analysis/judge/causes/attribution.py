@@ -19,6 +19,7 @@ from analysis.causes.partition import EvidentPartition, Question
 from analysis.causes.ranges import answers_of_sends, questions_of_sends
 from analysis.causes.table import NEEDS
 from analysis.causes.words import sentence
+from analysis.judge.causes.gone_topics import of_gone_topic
 from analysis.judge.causes.lost_offsets import values_of
 from analysis.judge.history.evidence import Attribution, LostOffset
 from analysis.judge.history.log_lines import truncations
@@ -46,6 +47,8 @@ class LostPart(msgspec.Struct, frozen=True, kw_only=True):
 
 def attribute_loss(evident: EvidentRecord, lost: LostRange) -> list[LostPart]:
     """Return the parts of a lost range, each with its cause and election."""
+    if (gone := of_gone_topic(evident.record, lost.topic)) is not None:
+        return [_whole(lost, gone)]
     partition, sends = _lost_sends(evident, lost)
     is_committed = lost.committed or lost.acks == -1
     if not partition.evidence.states:

@@ -17,16 +17,24 @@ from analysis.record.record import Record
 _GONE = "the controllers no longer know the topic, which no step deleted"
 
 
+def of_gone_topic(record: Record, topic: str) -> Attribution | None:
+    """Return why what a topic had is lost, if the topic is gone."""
+    if topic not in record.manifest.gone_topics:
+        return None
+    if record.proven_steps is None:
+        return Attribution(cause=None, election=None, why=f"{_GONE}; {record.why_disks_unknown}")
+    step = step_on_disks_of(record, record.manifest.topology.controllers)
+    if step is None:
+        return Attribution(cause="unexplained", election=None, why=f"{_GONE}, although no step touched their disks")
+    took = f"step {step.index} ({step.step}) took what they had stored"
+    return Attribution(cause=None, election=None, why=f"{_GONE}: {took}, so all its records are lost to clients")
+
+
 def of_gone_topics(record: Record, blamed: Sequence[A]) -> list[A]:
     """Return the anomalies; those of a topic that is gone have no election."""
-    gone = record.manifest.gone_topics
-    if not gone:
-        return list(blamed)
-    found = Attribution(cause="unexplained", election=None, why=f"{_GONE}, although no step touched their disks")
-    if record.proven_steps is None:
-        found = Attribution(cause=None, election=None, why=f"{_GONE}; {record.why_disks_unknown}")
-    elif (step := step_on_disks_of(record, record.manifest.topology.controllers)) is not None:
-        took = f"step {step.index} ({step.step}) took what they had stored"
-        why = f"{_GONE}: {took}, so all its records are lost to clients"
-        found = Attribution(cause=None, election=None, why=why)
-    return [msgspec.structs.replace(one, attribution=found) if one.items.log.topic in gone else one for one in blamed]
+    found = {topic: of_gone_topic(record, topic) for topic in record.manifest.gone_topics}
+    why = [found.get(one.items.log.topic) for one in blamed]
+    return [
+        one if gone is None else msgspec.structs.replace(one, attribution=gone)
+        for one, gone in zip(blamed, why, strict=True)
+    ]
