@@ -28,6 +28,25 @@ _TRUNCATED = re.compile(rb"^(\S+) .*Log partition=(\S+), .*Truncating to offset 
 """`UnifiedLog.truncateTo` (3.9.0)."""
 
 
+_STARTS = re.compile(
+    rb"^(\S+) .*(?:Leader|Follower) (\S+) .*?starts at leader epoch (\d+) from offset (\d+) with partition epoch \d+"
+    rb"(?:,| and) high watermark (\d+).*previous leader epoch was (-?\d+)"
+)
+"""`Partition.makeLeader` and `makeFollower` (3.9.0)."""
+
+
+class EpochStart(NamedTuple):
+    """A broker leads or follows in a new leader epoch: where its log of a partition ended then, and its HW."""
+
+    partition: str
+    broker: int
+    at_ns: int
+    leader_epoch: int
+    log_end: int
+    high_watermark: int
+    epoch_before: int
+
+
 class Truncation(NamedTuple):
     """A broker cut its log of a partition such as `t-0` off at an offset."""
 
@@ -92,3 +111,18 @@ def line_times(record: Record, broker: int, says: bytes) -> list[int]:
         return [time_ns(line.partition(b" ")[0], clocks) for line in lines]
     except UNREADABLE:
         return []
+
+
+def epoch_starts(record: Record, broker: int) -> list[EpochStart]:
+    """Return what a broker had as it began to lead or to follow; empty if the record lacks the broker's log."""
+    found: list[EpochStart] = []
+    clocks = record.clocks
+    try:
+        for log in logs_of(record, "broker", (broker,)):
+            for line in lines_of(log):
+                if b"starts at leader epoch" in line and (match := _STARTS.match(line)) is not None:
+                    numbers = (int(match[group]) for group in (3, 4, 5, 6))
+                    found.append(EpochStart(match[2].decode(), broker, time_ns(match[1], clocks), *numbers))
+    except UNREADABLE:
+        return []
+    return found
