@@ -298,6 +298,7 @@ def _step(number: int, words: dict[str, str]) -> StepEntry:
     nodes, at_s = tuple(int(node) for node in words.pop("nodes").split(",")), float(words.pop("at"))
     step, answer, moved = words.pop("step"), words.pop("answer", "NONE"), words.pop("log_start", None)
     lost = _lost(words.pop("leo", None), words.pop("method", "fs-shutdown"))
+    healed_s = words.pop("healed", None)
     held = {"holds": [words.pop("holds")]} if "holds" in words else {}
     when = Span(first_ns=ns(at_s), last_ns=ns(at_s + 0.1))
     times = NodeTimes(ended=when, log_gone=when if step == "wipe-disk" else None)
@@ -309,6 +310,7 @@ def _step(number: int, words: dict[str, str]) -> StepEntry:
         nodes=nodes,
         fired_ns=ns(at_s),
         effect_ns=ns(at_s + 0.1),
+        healed_ns=None if healed_s is None else ns(float(healed_s)),
         parameters={key: int(value) if value.isdigit() else value for key, value in words.items()},
         proof={"probe": "ok", **_log_start(moved, answer, at_s), **lost, **held},
         of_node=dict.fromkeys(nodes, times),

@@ -57,8 +57,11 @@ class Duty(NamedTuple):
         return self.since_ns + PATIENCE * self.within_ns
 
 
-def finding_on_duties(record: Record, duties: Iterable[Duty]) -> Finding:
-    """Return a violation for each broken duty; what may have kept its debtors from it leaves it unknown."""
+def finding_on_duties(record: Record, duties: Iterable[Duty], *, doubt: str | None = None) -> Finding:
+    """Return a violation for each broken duty; what may have kept its debtors from it leaves it unknown.
+
+    So does a `doubt`, whatever the duty.
+    """
     if record.proven_steps is None:
         return unknown_finding("no steps say which faults were in force")
     exercised = 0
@@ -72,7 +75,7 @@ def finding_on_duties(record: Record, duties: Iterable[Duty]) -> Finding:
             why = why_excused(record, duty)
             violations += [row] if why is None else []
             unknown += [] if why is None else [row | {"why": why}]
-    return finding(exercised=exercised, violations=violations, unknown=unknown)
+    return finding(exercised=exercised, violations=violations, unknown=unknown, doubt=doubt)
 
 
 def why_excused(record: Record, duty: Duty) -> str | None:

@@ -7,6 +7,7 @@ time to copy the log. A follower that took longer is excused: a host may be busy
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
@@ -17,7 +18,11 @@ from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.topic_lives import deletion_times
+from ebbtide.scenario.steps.disk import TornWriteStep
 
+_DAMAGED = "damaged"
+_SLOWS_FETCHES = re.compile(r"^replica\.|throttled")
+"""Where somebody set how followers fetch, nobody knows how long they may take."""
 _BYTES_PER_S = 20_000_000
 """So much is copied at least, counted over all replicas of the run; on two idle cores it is some ten times as much."""
 _BYTES_OF_A_RECORD = 200
@@ -25,12 +30,17 @@ _BYTES_OF_A_RECORD = 200
 
 
 def _check(judged: Judged) -> Finding:
-    return finding_on_duties(judged.record, _duties(judged.record))
+    torn = any(step.is_a(TornWriteStep) for step in judged.record.proven_steps or ())
+    is_damaged = torn or any(one.kind == _DAMAGED for one in judged.found.anomalies)
+    doubt = "a disk left damage in a log, which a follower may not get past" if is_damaged else None
+    return finding_on_duties(judged.record, _duties(judged.record), doubt=doubt)
 
 
 def _duties(record: Record) -> Iterator[Duty]:
     known, healed = record.readable_scenario, healed_ns(record)
     if known is None or healed is None or record.manifest.raw_omitted or not record.has("replicas"):
+        return
+    if any(_SLOWS_FETCHES.search(name) for name in (*known.cluster.broker_properties, *_set_configs(record))):
         return
     payload = max((one.payload_bytes for one in known.producers), default=0)
     copying_s = record.row_counts["replicas"] * (payload + _BYTES_OF_A_RECORD) / _BYTES_PER_S
@@ -52,6 +62,11 @@ def _duties(record: Record) -> Iterator[Duty]:
                 within_ns=int((known.cluster.replica_lag_max_s + copying_s) * SECOND_NS),
                 kept_ns=since_ns if follower in last.isr else None,
             )
+
+
+def _set_configs(record: Record) -> Iterator[str]:
+    """Yield the names of all configs that were set while the run went on."""
+    return (one.name for one in record.timeline.configs)
 
 
 def _without(follower: int, states: Sequence[PartitionState]) -> Iterator[PartitionState]:

@@ -57,6 +57,16 @@ def test_nobody_is_accused_where_the_host_may_have_been_busy(
     assert (status, why in reason) == ("unknown", True)
 
 
+def test_a_follower_whose_fetches_somebody_throttled_may_take_longer(tmp_path: Path) -> None:
+    config = "at=3 resource=broker:1 name=leader.replication.throttled.rate value=10"
+    assert found(HEALED, tmp_path, configs=config) == ("not-exercised", "")
+
+
+@pytest.mark.parametrize(("step", "status"), [("kill", "violated"), ("torn-write", "unknown")])
+def test_a_follower_that_may_have_met_a_torn_write_is_not_accused(tmp_path: Path, step: str, status: str) -> None:
+    assert found(HEALED, tmp_path, steps=f"step={step} nodes=1 at=3 healed=4")[0] == status
+
+
 def test_a_follower_that_is_fenced_owes_nothing(tmp_path: Path) -> None:
     assert found(HEALED, tmp_path, brokers="at=9 broker=3 event=fenced") == ("holds", "")
 
