@@ -19,6 +19,7 @@ from ebbtide.errors import Disturbed, HarnessError, NodeEnded
 from ebbtide.record.clock import ClockReading
 from ebbtide.record.files import CLOCK_FILE, log_command
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.node_times import NodeEnd
 from ebbtide.run_clock import STEP_NS
 from ebbtide.scenario.steps.disk import FillDiskStep
 from harness.runner.schedule import Schedule
@@ -117,6 +118,22 @@ class NodeWatch:
                 f"longer than a broker session of {self._session_s:g} s"
             )
             raise self._disturbed
+
+
+class NodeEnds:
+    """The nodes of a run that Kafka itself ended; `note` shows each to the user."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self.found: list[NodeEnd] = []
+        self._note = note
+        self._newest: NodeEnded | None = None
+
+    def add(self, error: NodeEnded) -> None:
+        """Add an end, once for each error: the same one may come by several times."""
+        if error is not self._newest:
+            self._newest = error
+            self._note(error.what)
+            self.found.append(NodeEnd(node=error.node, at_ns=run_clock.now_ns(), fault=error.fault))
 
 
 class ClockLog:

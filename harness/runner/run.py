@@ -241,7 +241,7 @@ class _Run:
             final_offsets=end.final.offsets,
             final_transactions=end.final.transactions,
             gone_topics=end.gone_topics,
-            node_ends=tuple(session.node_ends),
+            node_ends=tuple(session.node_ends.found),
             **({} if end.wire is None else {"wire": end.wire}),
             disturbed=end.disturbed is not None,
             torn_journal_bytes=torn_bytes,

@@ -15,14 +15,12 @@ import msgspec
 
 from cluster.runtime.cluster import Runtime
 from cluster.runtime.tool_command import ToolCommand
-from ebbtide import run_clock
 from ebbtide.errors import HarnessError, NodeEnded
 from ebbtide.folders import HeldFolder
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import METADATA_FOLDER, log_dir_of, log_end, replica_folder
 from ebbtide.record.files import LOGS_DIR, RAW_DIR, write_atomically
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.node_times import NodeEnd
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.roles import CLIENTS, Role
@@ -37,7 +35,7 @@ from faults.wire import nodes_to_intercept
 from harness.runner.display import SHOW_EVERY_S, Display, NodeState, run_state_of
 from harness.runner.ending import End, Ending
 from harness.runner.gates import Gate
-from harness.runner.node_watch import ClockLog, NodeWatch
+from harness.runner.node_watch import ClockLog, NodeEnds, NodeWatch
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 from workloads.forked_clients import ForkedClients
@@ -151,8 +149,7 @@ class Session:
         )
         self._node_watch = NodeWatch(runtime, self._schedule, scenario.cluster.session_timeout_s)
         self._up = False
-        self.node_ends: list[NodeEnd] = []
-        """The nodes that Kafka itself ended."""
+        self.node_ends = NodeEnds(display.note)
         self.end = End(why_no_final_read="the run ended before it")
 
     @property
@@ -203,12 +200,8 @@ class Session:
             try:
                 return self._schedule.run()
             except NodeEnded as error:
-                self._note_end(error)
+                self.node_ends.add(error)
                 return False
-
-    def _note_end(self, error: NodeEnded) -> None:
-        self._display.note(error.what)
-        self.node_ends.append(NodeEnd(node=error.node, at_ns=run_clock.now_ns(), fault=error.fault))
 
     def open(self, *, tap_all: bool = False, set_clocks: bool = False) -> None:
         """Start the cluster and its clients.
@@ -285,7 +278,7 @@ class Session:
         try:
             self.end = ending.carry_out()
         except NodeEnded as error:
-            self._note_end(error)
+            self.node_ends.add(error)
             self.end = End(why_no_final_read=f"Kafka ended a node, so there is no final read: {error.what}")
 
     def close(self, *, leave_nodes: bool = False) -> None:
@@ -337,7 +330,11 @@ class Session:
         self._workload.check()
         if self.runtime.published is not None:
             self.runtime.published.check()
-        self._node_watch.look(self._display.note, judged=bool(self._scenario.topics))
+        try:
+            self._node_watch.look(self._display.note, judged=bool(self._scenario.topics))
+        except NodeEnded as error:
+            self.node_ends.add(error)
+            raise
 
     def _show(self) -> None:
         """Give the display the state of the run. It costs no request to the cluster."""

@@ -10,7 +10,7 @@ import pytest
 
 from cluster.runtime.jvm import end_error, fatal_fault_in
 from ebbtide.errors import HarnessError, NodeEnded
-from harness.runner.node_watch import NodeWatch
+from harness.runner.node_watch import NodeEnds, NodeWatch
 
 FAULT = """2026-11-29T22:38:39.135Z [raft] ERROR Encountered fatal fault: Unexpected error in raft IO thread
 java.lang.IllegalStateException: Received a response with an inconsistent leader
@@ -73,3 +73,14 @@ def test_a_node_that_ends_as_it_starts_counts_too(tmp_path: Path) -> None:
     error = end_error("broker-1", "ended before it was ready", 1, log)
     assert isinstance(error, NodeEnded)
     assert error.fault == SAID
+
+
+def test_an_end_that_several_hear_of_is_noted_once() -> None:
+    notes: list[str] = []
+    ends, error = (
+        NodeEnds(notes.append),
+        NodeEnded("it ended", node="broker-1", fault=SAID, where=None, got="", next=""),
+    )
+    ends.add(error)
+    ends.add(error)
+    assert ([one.node for one in ends.found], notes) == (["broker-1"], ["it ended"])
