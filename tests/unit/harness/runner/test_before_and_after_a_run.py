@@ -108,7 +108,7 @@ def ending(workload: FakeWorkload, watch: Callable[[], None], notes: list[str]) 
         "scenario": SimpleNamespace(
             topics={"t": SimpleNamespace(partitions=1)}, settle_s=1, producers=[SimpleNamespace(count=None)]
         ),
-        "runtime": SimpleNamespace(nodes={}, wait_ready=lambda *_: None),
+        "runtime": SimpleNamespace(nodes={}, published=None, wait_ready=lambda *_: None),
         "view": SimpleNamespace(image=SimpleNamespace(partitions={AT: ROW})),
         "workload": workload,
         "schedule": SimpleNamespace(restore=lambda: None, deleted_topics=()),
