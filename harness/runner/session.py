@@ -263,7 +263,7 @@ class Session:
     def finish(self) -> None:
         """Heal, settle and read everything; `end` then has the result.
 
-        Raises as `carry_out` does.
+        A node that Kafka ends meanwhile is started once more. Raises as `carry_out` does.
         """
         ending = Ending(
             scenario=self._scenario,
@@ -275,11 +275,20 @@ class Session:
             watch=self.watch,
             time_phase=self.time_phase,
         )
-        try:
-            self.end = ending.carry_out()
-        except NodeEnded as error:
-            self.node_ends.add(error)
-            self.end = End(why_no_final_read=f"Kafka ended a node, so there is no final read: {error.what}")
+        ended: set[str] = set()
+        while True:
+            try:
+                self.end = ending.carry_out()
+                return
+            except NodeEnded as error:
+                self.node_ends.add(error)
+                if error.node in ended:
+                    self.end = End(why_no_final_read=f"Kafka ended a node again, so nothing was read: {error.what}")
+                    return
+                ended.add(error.node)
+                for node in self.runtime.nodes:
+                    if self.runtime.pid(node) is None:
+                        self._schedule.note_down(node)
 
     def close(self, *, leave_nodes: bool = False) -> None:
         """End the clients, then the nodes.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from cluster.runtime.jvm import end_error, fatal_fault_in
 from ebbtide.errors import HarnessError, NodeEnded
+from harness.runner.ending import End
 from harness.runner.node_watch import NodeEnds, NodeWatch
+from harness.runner.session import Session
 
 FAULT = """2026-11-29T22:38:39.135Z [raft] ERROR Encountered fatal fault: Unexpected error in raft IO thread
 java.lang.IllegalStateException: Received a response with an inconsistent leader
@@ -84,3 +86,38 @@ def test_an_end_that_several_hear_of_is_noted_once() -> None:
     ends.add(error)
     ends.add(error)
     assert ([one.node for one in ends.found], notes) == (["broker-1"], ["it ended"])
+
+
+def finished(outcomes: list[End | NodeEnded], monkeypatch: pytest.MonkeyPatch) -> tuple[Session, list[int]]:
+    """Finish a session of two nodes, of which node 2 is down; each attempt has one of the outcomes."""
+
+    def carry_out(_: object) -> End:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, NodeEnded):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr("harness.runner.session.Ending", lambda **_: SimpleNamespace(carry_out=lambda: carry_out(_)))
+    session, down = Session.__new__(Session), list[int]()
+    session.runtime = cast("Any", SimpleNamespace(nodes={1: None, 2: None}, pid=lambda node: None if node == 2 else 1))
+    session._schedule = cast("Any", SimpleNamespace(note_down=down.append))
+    for name in ("_scenario", "_view", "_workload", "_display"):
+        setattr(session, name, None)
+    session.node_ends = NodeEnds(lambda _: None)
+    session.finish()
+    return session, down
+
+
+def ended(node: str) -> NodeEnded:
+    return NodeEnded(f"{node} ended", node=node, fault=SAID, where=None, got="", next="")
+
+
+def test_what_kafka_ended_is_started_again_and_the_cluster_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    session, down = finished([ended("broker-1"), ended("broker-2"), End(gone_topics=("t",))], monkeypatch)
+    assert (session.end.gone_topics, down) == (("t",), [2, 2])
+    assert [one.node for one in session.node_ends.found] == ["broker-1", "broker-2"]
+
+
+def test_a_node_that_ends_again_leaves_the_run_without_a_final_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    session, _ = finished([ended("broker-1"), ended("broker-1")], monkeypatch)
+    assert session.end.why_no_final_read == "Kafka ended a node again, so nothing was read: broker-1 ended"
