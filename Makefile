@@ -5,7 +5,7 @@ PYTEST_ARGS ?=
 MUTANTS ?=
 BUGS ?=
 # Those that need neither records nor Docker.
-BENCHES ?= explore random_guidance_model journal_cost wire_proxy cluster_start reconcile page_load
+BENCHES ?= explore random_guidance_model journal_cost wire_proxy relay cluster_start reconcile page_load
 BIN := .venv/bin
 
 # Images for CI often set it. Every process that a run or a test starts would compile all modules again.

@@ -198,3 +198,10 @@ def test_a_record_is_judged_again_in_one_session(tmp_path: Path) -> None:
     done = run_bench("small_record", str(SAVED), "--rounds", "1", "--warm", "1", "--command", one, "--bare")
     assert_ended_well(done)
     assert "in one session, 1: " in done.stdout
+
+
+def test_the_relay_of_published_ports_is_measured_beside_the_port_of_before() -> None:
+    done = run_bench("relay", "1", "--share", "0.02", "--any-rate", "--max-added-ms", "500")
+    assert_ended_well(done)
+    ways = [line.split(" B  ")[1].split("  ")[0] for line in done.stdout.splitlines()[1:5]]
+    assert ways == ["direct", "relay, recording", "relay, not recording", "port of before"]

@@ -120,6 +120,20 @@ def test_a_broker_that_is_down_ends_the_connection(tmp_path: Path) -> None:
     assert recorded(tmp_path) == []
 
 
+def test_a_file_that_is_written_again_holds_nothing_of_what_it_held_before(tmp_path: Path) -> None:
+    spool = SpoolWriter(tmp_path, file_bytes=1000)
+    read = read_spool(tmp_path)
+    spool.write(1, "request", [b"long" * 300])
+    assert next(read).connection == 1
+    spool.write(2, "request", [b"next" * 300])
+    assert next(read).connection == 2  # the first file is free now
+    spool.write(3, "request", [b"short"])
+    spool.write(4, "request", [b"last" * 250])
+    spool.write(5, "request", [b"short"])
+    spool.end(SpoolEnd())
+    assert [(entry.connection, entry.data[:5]) for entry in read] == [(3, b"short"), (4, b"lastl"), (5, b"short")]
+
+
 def test_the_writer_waits_while_the_spool_is_full_and_no_entry_is_left_out(tmp_path: Path) -> None:
     spool = SpoolWriter(tmp_path, bytes_max=3100, file_bytes=1000)
     written: list[int] = []

@@ -1,0 +1,311 @@
+"""Measures the relay of published ports: `python -m bench.relay [ROUNDS]`.
+
+It needs neither Kafka nor root. A server answers framed requests as a broker does, on loopback; a client produces
+batches to it, with five requests in flight, and fetches. In each round it does so directly, through the relay that
+records, with its decoder beside it, through the same relay that does not record, and through the port of before
+(asyncio streams in a thread). Each has processes of its own. The order changes from round to round. The CPU time of
+what passes the bytes on is measured too: unlike a rate, it hardly depends on what else the host does.
+
+Targets: recording, at least 0.7 of the rate without; not below the port of before; the p50 of one send at most 0.5 ms
+more than without recording. The exit code is 1 if a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import psutil
+from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from ebbtide import run_clock
+from ebbtide.command import module_command
+
+PRODUCE, FETCH = 0, 1
+PRODUCE_VERSION, FETCH_VERSION = 9, 11
+BATCH_BYTES, FETCH_BYTES = 64 << 10, 1 << 20
+PRODUCED_BYTES, FETCHED_BYTES = 160 << 20, 320 << 20
+IN_FLIGHT, SENDS = 5, 500
+SIZES = (100, 1000)
+RATIO_MIN, MORE_MS_MAX = 0.7, 0.5
+WAYS = ("direct", "relay, recording", "relay, not recording", "port of before")
+
+
+def batch(record_bytes: int, size: int) -> bytes:
+    """One batch of records of this size, of about `size` bytes in all."""
+    records = max(1, size // record_bytes)
+    builder = DefaultRecordBatchBuilder(
+        magic=2, compression_type=0, is_transactional=False, producer_id=-1, producer_epoch=-1, base_sequence=-1,
+        batch_size=2 * size + 1024,
+    )  # fmt: skip
+    for at in range(records):
+        builder.append(at, timestamp=at, key=None, value=os.urandom(record_bytes), headers=[])
+    return bytes(builder.build())
+
+
+def produce_frame(records: bytes) -> bytes:
+    """A request to produce to one partition."""
+    kind = ProduceRequest.TopicProduceData
+    item = kind.PartitionProduceData(index=0, records=records)
+    topics = [kind(name="t", partition_data=[item])]
+    return _framed(ProduceRequest(transactional_id=None, acks=1, timeout_ms=1, topic_data=topics), PRODUCE_VERSION)
+
+
+def fetch_frame() -> bytes:
+    """A request to fetch from one partition."""
+    request = FetchRequest(
+        replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=FETCH_BYTES, isolation_level=0, session_id=0,
+        session_epoch=-1, topics=[], forgotten_topics_data=[], rack_id="",
+    )  # fmt: skip
+    return _framed(request, FETCH_VERSION)
+
+
+def answers(record_bytes: int) -> dict[int, bytes]:
+    """The answer to each API; the client puts nothing into a request that would change it."""
+    produced = ProduceResponse.TopicProduceResponse
+    result = produced.PartitionProduceResponse(index=0, error_code=0, base_offset=0, log_append_time_ms=-1)
+    kind = FetchResponse.FetchableTopicResponse
+    item = kind.PartitionData(
+        partition_index=0, error_code=0, high_watermark=1, last_stable_offset=1, log_start_offset=0,
+        aborted_transactions=None, preferred_read_replica=-1, records=batch(record_bytes, FETCH_BYTES),
+    )  # fmt: skip
+    fetched = [kind(topic="t", partitions=[item])]
+    return {
+        PRODUCE: _framed(
+            ProduceResponse(responses=[produced(name="t", partition_responses=[result])], throttle_time_ms=0),
+            PRODUCE_VERSION,
+        ),
+        FETCH: _framed(FetchResponse(throttle_time_ms=0, error_code=0, session_id=0, responses=fetched), FETCH_VERSION),
+    }
+
+
+def _framed(message: object, version: int) -> bytes:
+    message.API_VERSION = version  # type: ignore[attr-defined]
+    message.with_header(correlation_id=0)  # type: ignore[attr-defined]
+    return bytes(message.encode(header=True, framed=True))  # type: ignore[attr-defined]
+
+
+def serve(handle: int, record_bytes: int) -> None:
+    """Answer each request on each connection of the inherited socket `handle`."""
+    listener, ready = socket.socket(fileno=handle), answers(record_bytes)
+
+    def serve_one(connection: socket.socket) -> None:
+        buffer = bytearray(1 << 20)
+        with connection, contextlib.suppress(OSError):
+            while len(head := connection.recv(12, socket.MSG_WAITALL)) == 12:
+                length, api, _, correlation = struct.unpack(">ihhi", head)
+                _skip(connection, length - 8, buffer)
+                answer = ready[api]
+                connection.sendmsg([answer[:4] + struct.pack(">i", correlation), memoryview(answer)[8:]])
+
+    while True:
+        connection, _ = listener.accept()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=serve_one, args=(connection,), daemon=True).start()
+
+
+def _skip(end: socket.socket, size: int, buffer: bytearray) -> None:
+    view = memoryview(buffer)
+    while size:
+        got = end.recv_into(view[: min(size, len(buffer))])
+        if not got:
+            raise OSError("the other end closed the connection")
+        size -= got
+
+
+def pass_on_as_before(listen: int, port: int) -> None:
+    """Serve the inherited socket as the port of before did: asyncio streams, and chunks of 64 KiB."""
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := await reader.read(1 << 16):
+                writer.write(chunk)
+                await writer.drain()
+
+    async def pass_between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+        ways = [asyncio.ensure_future(pass_on(reader, far_writer)), asyncio.ensure_future(pass_on(far_reader, writer))]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        writer.close()
+        far_writer.close()
+
+    async def run() -> None:
+        await (await asyncio.start_server(pass_between, sock=socket.socket(fileno=listen))).serve_forever()
+
+    thread = threading.Thread(target=partial(asyncio.run, run()), daemon=True)
+    thread.start()
+    thread.join()
+
+
+class Client:
+    """A connection that produces and fetches."""
+
+    def __init__(self, port: int) -> None:
+        self._end = socket.create_connection(("127.0.0.1", port))
+        self._end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = bytearray(1 << 20)
+        self._correlation = 0
+
+    def ask(self, frame: bytes) -> None:
+        """Send a request, under a correlation id of its own."""
+        self._correlation += 1
+        self._end.sendmsg([frame[:8] + struct.pack(">i", self._correlation), memoryview(frame)[12:]])
+
+    def hear(self) -> None:
+        """Read one whole answer."""
+        (length,) = struct.unpack(">i", self._end.recv(4, socket.MSG_WAITALL))
+        _skip(self._end, length, self._buffer)
+
+    def mb_per_s(self, frame: bytes, count: int, frame_bytes: int) -> float:
+        """How fast this many requests pass, with some in flight."""
+        began = time.perf_counter()
+        for at in range(count + IN_FLIGHT):
+            if at < count:
+                self.ask(frame)
+            if at >= IN_FLIGHT:
+                self.hear()
+        return count * frame_bytes / 1e6 / (time.perf_counter() - began)
+
+    def send_ms(self, frame: bytes) -> float:
+        """The median time of one small request and its answer."""
+        took = []
+        for _ in range(SENDS):
+            began = time.perf_counter()
+            self.ask(frame)
+            self.hear()
+            took.append((time.perf_counter() - began) * 1000)
+        return median(took)
+
+
+@contextlib.contextmanager
+def started(words: list[str], *inherited: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A process during the block."""
+    with subprocess.Popen(words, pass_fds=inherited) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextlib.contextmanager
+def opened(way: str, server_port: int) -> Iterator[tuple[int, int]]:
+    """A port that leads to the server in this way, and the id of the process that passes the bytes on."""
+    if way == "direct":
+        yield server_port, 0
+        return
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=16))
+        listen, port = listening.fileno(), listening.getsockname()[1]
+        if way == "port of before":
+            words = [sys.executable, "-m", "bench.relay", "--before", str(listen), str(server_port)]
+            yield port, stack.enter_context(started(words, listen)).pid
+            return
+        ready, written = os.pipe()
+        words = [*module_command("cluster.relay.program"), "--listen", f"{listen}=127.0.0.1:{server_port}"]
+        words += ["--ready", str(written), "--clock-base", str(run_clock.base_ns())]
+        if way == "relay, recording":
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ebbtide-relay-")))
+            (folder / "spool").mkdir()
+            words += ["--spool", str(folder / "spool")]
+            decode = [*module_command("cluster.relay.decode"), "--spool", str(folder / "spool")]
+            decode += ["--table", str(folder / "wire" / "relay.parquet"), "--facts", str(folder / "facts")]
+            stack.enter_context(started([*decode, "--bootstrap", "127.0.0.1:1", "--clock-base", "0"]))
+        relay = stack.enter_context(started(words, listen, written))
+        os.read(ready, 1)
+        for end in (ready, written):
+            os.close(end)
+        yield port, relay.pid
+
+
+Figures = tuple[float, float, float, float]
+
+
+def measure(way: str, server_port: int, record_bytes: int, share: float) -> Figures:
+    """MB/s produced and fetched, the median milliseconds of one send, and CPU seconds for each GB that passed."""
+    frame, one = produce_frame(batch(record_bytes, BATCH_BYTES)), produce_frame(batch(record_bytes, 1))
+    with opened(way, server_port) as (port, process):
+        client = Client(port)
+        sent_ms = client.send_ms(one)
+        began_s = cpu_s(process)
+        requests, fetches = int(PRODUCED_BYTES * share) // BATCH_BYTES, int(FETCHED_BYTES * share) // FETCH_BYTES
+        produced = client.mb_per_s(frame, requests, BATCH_BYTES)
+        fetched = client.mb_per_s(fetch_frame(), fetches, FETCH_BYTES)
+        passed_gb = (requests * BATCH_BYTES + fetches * FETCH_BYTES) / 1e9
+        return produced, fetched, sent_ms, (cpu_s(process) - began_s) / passed_gb
+
+
+def cpu_s(process: int) -> float:
+    """The CPU time of a process so far; 0: no process."""
+    times = psutil.Process(process).cpu_times() if process else None
+    return 0.0 if times is None else float(times.user + times.system)
+
+
+def measure_all(rounds: int, share: float) -> dict[tuple[int, str], Figures]:
+    """The medians of all rounds, by size and way."""
+    found: dict[tuple[int, str], list[Figures]] = {}
+    for size in SIZES:
+        with socket.create_server(("127.0.0.1", 0), backlog=16) as listener:
+            words = [sys.executable, "-m", "bench.relay", "--serve", str(listener.fileno()), str(size)]
+            with started(words, listener.fileno()):
+                for number in range(rounds):
+                    for way in WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]:
+                        figures = measure(way, listener.getsockname()[1], size, share)
+                        found.setdefault((size, way), []).append(figures)
+    return {key: tuple(median(column) for column in zip(*each, strict=True)) for key, each in found.items()}  # type: ignore[misc]
+
+
+def missed(found: dict[tuple[int, str], Figures], strict: int, more_ms_max: float) -> Iterator[str]:
+    """Yield a sentence for each target that was missed; rates have none if `strict` is 0."""
+    for size in SIZES:
+        recording, plain, before = (found[size, way] for way in WAYS[1:])
+        for at, what in enumerate(("produce", "consume")):
+            if recording[at] < strict * RATIO_MIN * plain[at]:
+                yield f"{what} at {size} B: {recording[at] / plain[at]:.2f} of the relay that does not record"
+            if recording[at] < strict * before[at]:
+                yield f"{what} at {size} B: {recording[at]:.0f} MB/s, below the port of before with {before[at]:.0f}"
+        if recording[2] - plain[2] > more_ms_max:
+            yield f"one send at {size} B: {recording[2] - plain[2]:.2f} ms more"
+
+
+def main() -> int:
+    """Measure, and print medians side by side."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rounds", nargs="?", type=int, default=4)
+    parser.add_argument("--share", type=float, default=1.0, help="the share of the usual bytes")
+    parser.add_argument("--any-rate", action="store_true", help="no target for rates: for a host with other work")
+    parser.add_argument("--max-added-ms", type=float, default=MORE_MS_MAX, metavar="MS", help="target of one send")
+    parser.add_argument("--serve", nargs=2, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--before", nargs=2, type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.serve:
+        serve(*args.serve)
+    if args.before:
+        pass_on_as_before(*args.before)
+    found = measure_all(args.rounds, args.share)
+    print("record    way                     produce      consume     one send (p50)   CPU")
+    for (size, way), (produced, fetched, sent_ms, cpu) in found.items():
+        print(
+            f"{size:>6} B  {way:<22}{produced:>6.0f} MB/s  {fetched:>6.0f} MB/s  {sent_ms:>9.3f} ms  {cpu:>7.2f} s/GB"
+        )
+    reasons = list(missed(found, 0 if args.any_rate else 1, args.max_added_ms))
+    print("\n".join(f"MISSED: {reason}" for reason in reasons) or "all targets met")
+    return 1 if reasons else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""A producer of the user's own, which Ebbtide did not write, is judged by its traffic; its payloads are nowhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+from host_state import HostState, left_after
+from live.commands import ebbtide
+
+from ebbtide.daemon.control import status_of
+from ebbtide.errors import ExitCode
+from ebbtide.record.folder import RecordFolder
+from ebbtide.record.own_producers import OwnProducer
+from ebbtide.record.verdict import Verdict, read_judgement
+from ebbtide.waiting import wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.root]
+
+MARKER = "do-not-keep-me"
+SCENARIO = """
+name = "own-producer"
+title = "A producer of the test's own"
+description = "Its topic is made by hand."
+kafka = ["4.3.1"]
+
+[topics.t]
+
+[[producers]]
+id = 1
+topic = "t"
+rate_per_s = 100
+
+[[predictions]]
+kafka = "==4.3.1"
+loss = { committed = "none", uncommitted = "none" }
+clause = "no acked record of any client is lost"
+"""
+
+
+@pytest.fixture
+def name(tmp_path: Path) -> Iterator[str]:
+    """A cluster with published ports and the topic `orders`."""
+    before, name = HostState.now(), f"own-{os.getpid()}"
+    file = tmp_path / "own-producer.toml"
+    file.write_text(SCENARIO)
+    up = ebbtide("cluster", "up", file, "--publish", "0", "--name", name, "--runs", tmp_path / "runs")
+    assert up.returncode == ExitCode.AS_PREDICTED, up.stdout + up.stderr
+    done(ebbtide("cluster", "topic", "orders", "--cluster", name, "--min-isr", "1"))
+    yield name
+    ebbtide("clean")
+    assert left_after(before, str(tmp_path)) == []
+
+
+def done(process: subprocess.CompletedProcess[str]) -> None:
+    assert process.returncode == ExitCode.AS_PREDICTED, process.stdout + process.stderr
+
+
+class Application:
+    """A producer with acks=1, in a library that Ebbtide knows nothing of."""
+
+    def __init__(self, name: str) -> None:
+        status = status_of(name)
+        assert status is not None
+        self.acked = 0
+        self._producer = Producer(
+            {"bootstrap.servers": ",".join(status.published), "client.id": "orders-1", "acks": "1"}
+        )
+
+    def send(self, count: int) -> None:
+        """Send records, and wait for an ack of each."""
+        wanted = self.acked + count
+        for number in range(count):
+            self._producer.produce("orders", f"{MARKER} {number}".encode(), on_delivery=self._note)
+        wait_until(
+            lambda: self._producer.poll(0.01) is not None and self.acked == wanted,
+            awaited=f"{wanted} acks",
+            timeout_s=30,
+            last_seen=lambda: str(self.acked),
+        )
+
+    def _note(self, error: KafkaError | None, _message: Message) -> None:
+        self.acked += error is None
+
+
+def judged(name: str, runs: Path, code: ExitCode) -> tuple[Verdict, list[OwnProducer]]:
+    done(ebbtide("cluster", "down", name))
+    (record,) = runs.iterdir()
+    assert ebbtide("analyze", record).returncode == code
+    assert subprocess.run(["grep", "-rl", MARKER, record], capture_output=True, check=False).stdout == b""
+    verdict = read_judgement(RecordFolder(record))
+    assert isinstance(verdict.own_producers, list)
+    assert json.loads((record / "manifest.json").read_bytes())["wire"]["unread"] == {}
+    return verdict, verdict.own_producers
+
+
+def test_records_that_only_a_lost_leader_had_contradict_the_run_in_the_producers_own_name(
+    name: str, tmp_path: Path
+) -> None:
+    application = Application(name)
+    application.send(100)
+    status = status_of(name)
+    assert status is not None
+    leader = next(row.leader for row in status.partitions if row.topic == "orders")
+    others = ", ".join(f"broker({broker})" for broker in (1, 2, 3) if broker != leader)
+    done(ebbtide("cluster", "fault", "--cluster", name, "partition", "--groups", f"broker({leader}) | {others}"))
+    application.send(500)
+    done(ebbtide("cluster", "fault", "--cluster", name, "power-loss", f"broker({leader})"))
+    wait_until(lambda: leader_of(name) not in (leader, -1), awaited="another leader", timeout_s=60, poll_s=0.5)
+    verdict, (producer,) = judged(name, tmp_path / "runs", ExitCode.CONTRADICTED)
+    assert (producer.client, producer.acks, producer.acked) == ("orders-1", 1, 600)
+    assert 0 < producer.lost <= 500
+    assert verdict.why[0] == str(producer)
+    assert leader_of_epoch(verdict) not in ("", str(leader))
+    assert "did not have them" in str(producer)
+
+
+def leader_of(name: str) -> int:
+    status = status_of(name)
+    assert status is not None
+    return next(row.leader for row in status.partitions if row.topic == "orders")
+
+
+def leader_of_epoch(verdict: Verdict) -> str:
+    """Return the broker that the sentence names."""
+    return verdict.why[0].partition("(broker ")[2].partition(")")[0]
+
+
+def test_without_a_fault_the_same_application_passes(name: str, tmp_path: Path) -> None:
+    Application(name).send(600)
+    verdict, (producer,) = judged(name, tmp_path / "runs", ExitCode.AS_PREDICTED)
+    assert (producer.acked, producer.lost, producer.why) == (600, 0, None)
+    assert verdict.own_losses == []
