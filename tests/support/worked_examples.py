@@ -263,7 +263,10 @@ def _rows(table: str, lines: Sequence[str]) -> list[Row]:
 def _manifest(tables: Mapping[str, list[Row]], setting: Mapping[str, str]) -> Manifest:
     places = {(row["topic"], row["partition"]) for name in ("sends", "polls") for row in tables.get(name, ())}
     ends = {
-        str(TopicPartition(*place)): FinalOffsets(log_start=0, high_watermark=_end(tables, place)) for place in places
+        str(TopicPartition(*place)): FinalOffsets(
+            log_start=int(setting.get("log_start", "0")), high_watermark=_end(tables, place)
+        )
+        for place in places
     }
     asked = None
     if "last_stable" in setting:
