@@ -35,6 +35,21 @@ _STARTS = re.compile(
 """`Partition.makeLeader` and `makeFollower` (3.9.0)."""
 
 
+_APPLIED = re.compile(
+    rb"^(\S+) .*\[Partition (\S+) broker=\d+\] ISR updated to ([\d,]+) .*and version updated to (\d+)"
+)
+"""`Partition.handleAlterPartitionUpdate` (3.9.0)."""
+
+
+class AppliedIsr(NamedTuple):
+    """A leader applied the ISR that the controller had answered with, and its partition epoch."""
+
+    partition: str
+    at_ns: int
+    isr: tuple[int, ...]
+    partition_epoch: int
+
+
 class EpochStart(NamedTuple):
     """A broker leads or follows in a new leader epoch: where its log of a partition ended then, and its HW."""
 
@@ -86,21 +101,42 @@ def time_ns(stamp: bytes, clocks: KafkaClocks) -> int:
     return clocks.time_of(round(at.timestamp() * 1000) * MILLISECOND_NS).at_ns
 
 
-def truncations(record: Record, broker: int) -> list[Truncation]:
-    """Return when a broker truncated its log of a partition, and to which offset.
-
-    Empty if the record lacks the broker's log.
-    """
-    found: list[Truncation] = []
-    clocks = record.clocks
+def _matches(record: Record, broker: int, words: bytes, line_of: re.Pattern[bytes]) -> list[re.Match[bytes]]:
+    """Return the lines of a broker's log that have some words; empty if the record lacks the log, or it is damaged."""
     try:
-        for log in logs_of(record, "broker", (broker,)):
-            for line in lines_of(log):
-                if b"Truncating to offset" in line and (match := _TRUNCATED.match(line)) is not None:
-                    found.append(Truncation(match[2].decode(), broker, time_ns(match[1], clocks), int(match[3])))
+        lines = (line for log in logs_of(record, "broker", (broker,)) for line in lines_of(log) if words in line)
+        return [match for line in lines if (match := line_of.match(line)) is not None]
     except UNREADABLE:
         return []
-    return found
+
+
+def truncations(record: Record, broker: int) -> list[Truncation]:
+    """Return when a broker truncated its log of a partition, and to which offset."""
+    return [
+        Truncation(match[2].decode(), broker, time_ns(match[1], record.clocks), int(match[3]))
+        for match in _matches(record, broker, b"Truncating to offset", _TRUNCATED)
+    ]
+
+
+def epoch_starts(record: Record, broker: int) -> list[EpochStart]:
+    """Return what a broker had as it began to lead or to follow."""
+    return [
+        EpochStart(match[2].decode(), broker, time_ns(match[1], record.clocks), *map(int, match.group(3, 4, 5, 6)))
+        for match in _matches(record, broker, b"starts at leader epoch", _STARTS)
+    ]
+
+
+def applied_isrs(record: Record, broker: int) -> list[AppliedIsr]:
+    """Return the ISRs that a leader applied."""
+    return [
+        AppliedIsr(
+            match[2].decode(),
+            time_ns(match[1], record.clocks),
+            tuple(int(member) for member in match[3].split(b",")),
+            int(match[4]),
+        )
+        for match in _matches(record, broker, b"and version updated to", _APPLIED)
+    ]
 
 
 def line_times(record: Record, broker: int, says: bytes) -> list[int]:
@@ -111,18 +147,3 @@ def line_times(record: Record, broker: int, says: bytes) -> list[int]:
         return [time_ns(line.partition(b" ")[0], clocks) for line in lines]
     except UNREADABLE:
         return []
-
-
-def epoch_starts(record: Record, broker: int) -> list[EpochStart]:
-    """Return what a broker had as it began to lead or to follow; empty if the record lacks the broker's log."""
-    found: list[EpochStart] = []
-    clocks = record.clocks
-    try:
-        for log in logs_of(record, "broker", (broker,)):
-            for line in lines_of(log):
-                if b"starts at leader epoch" in line and (match := _STARTS.match(line)) is not None:
-                    numbers = (int(match[group]) for group in (3, 4, 5, 6))
-                    found.append(EpochStart(match[2].decode(), broker, time_ns(match[1], clocks), *numbers))
-    except UNREADABLE:
-        return []
-    return found

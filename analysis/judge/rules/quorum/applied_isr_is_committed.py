@@ -1,0 +1,73 @@
+"""KIP-595: the active controller answers once its record is committed, so what a leader applied is in the metadata log.
+
+A leader asks the controller for each change of its ISR, and logs the ISR and the partition epoch that the controller
+answered with. Each such line is held against the final metadata log. An answer that came before the record was
+committed may be undone by the next controller, and the leader counts on an ISR that never was.
+
+Where controllers lost a log, a committed record may be missing from the final log, and the clause is unknown.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.history.evidence import Row
+from analysis.judge.history.log_lines import applied_isrs
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.judged import Judged
+from analysis.record.record import Record
+
+
+def _check(judged: Judged) -> Finding:
+    record = judged.record
+    partitions = record.timeline.partitions
+    again = {topic.partition("@")[0] for topic, _ in partitions if "@" in topic}
+    states = {
+        (f"{topic}-{partition}", state.partition_epoch): state
+        for (topic, partition), of_partition in partitions.items()
+        if topic not in again
+        for state in of_partition
+    }
+    names = {name for name, _ in states}
+    exercised = 0
+    violations: list[Row] = []
+    for broker in record.manifest.topology.brokers:
+        for one in applied_isrs(record, broker):
+            if one.partition not in names:
+                continue
+            exercised += 1
+            state = states.get((one.partition, one.partition_epoch))
+            if state is None or {*state.isr} != {*one.isr}:
+                row = {"partition": one.partition, "broker": broker, "at_ns": one.at_ns, "isr": sorted(one.isr)}
+                committed = None if state is None else sorted(state.isr)
+                violations.append(row | {"partition_epoch": one.partition_epoch, "committed_isr": committed})
+    return finding(exercised=exercised, violations=violations, doubt=_doubt(record))
+
+
+def _doubt(record: Record) -> str | None:
+    """Return why the final metadata log may lack what was committed; None: it cannot."""
+    if record.timeline.torn or record.timeline.gaps or record.ends_early:
+        return "the metadata log is not whole"
+    if record.log_losses is None:
+        return record.why_disks_unknown
+    if any(loss.broker in record.manifest.topology.controllers for loss in record.log_losses):
+        return "a controller lost its log"
+    return None
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-595",
+    check=_check,
+    needed="never",
+    unknown_when=(
+        "an ISR is not in the metadata log, and that log is not whole or a controller lost its log. Only where the "
+        "logs of brokers are there"
+    ),
+    example="""
+        Broker 1 logs that the controller shrank its ISR to 1, 2. The metadata log has another ISR in that place.
+        partitions: leader=1; at=20 isr=1,3
+        logs: node=broker-1 at=19 says=[Partition_t-0_broker=1]_ISR_updated_to_1,2__and_version_updated_to_1
+        gives: partition=t-0 isr=1,2 committed_isr=1,3
+    """,
+)
