@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.runtime.cluster import _compress
-from cluster.runtime.jvm import Installation, end_error, java_command, tail_of
+from cluster.runtime.jvm import Installation, compress, end_error, java_command, tail_of
 from ebbtide.java import Java
 
 
@@ -70,7 +69,7 @@ def test_the_command_that_shows_a_log_does_so_before_and_after_the_log_was_compr
     log.write_text("ERROR disk full\n")
     error = end_error("broker-1", "ended", 1, log)
     assert error.next is not None
-    for leave in (lambda: None, lambda: _compress(log)):
+    for leave in (lambda: None, lambda: compress(log)):
         leave()
         assert subprocess.run(["bash", "-c", error.next], capture_output=True, text=True).stdout == "ERROR disk full\n"
     assert not log.exists()
