@@ -70,7 +70,7 @@ def write_rows(rows: Mapping[tuple[str, str], Row], bugs: Mapping[str, Bug]) -> 
 
 def _cells(row: Row, bug: Bug | None) -> tuple[str, ...]:
     area = bug.area if bug is not None else "the control"
-    decides = (bug.decides or "") if bug is not None and row.caught in ("half", "missed") else ""
+    decides = (bug.decides or "") if bug is not None and row.caught not in ("clause", "clean") else ""
     seen = row.seen_by.replace("|", "/")
     return row.bug, area, row.scenario, str(row.acted), row.caught, seen, decides, row.load, row.commit
 
