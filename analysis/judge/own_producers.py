@@ -11,6 +11,7 @@ could not read everything, the run is inconclusive.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -98,7 +99,7 @@ def judge_own_producers(record: Record) -> OwnProducersJudged | None:
         assert row.topic is not None
         assert row.partition is not None
         by_place[row.topic, row.partition].append(row)
-    compacted = _compacted(record)
+    compacted, transactions = _compacted(record), _Transactions(ends)
     for place, acked in sorted(by_place.items()):
         log, name = final.get(place), f"{place[0]}-{place[1]}"
         if log is None or log.start is None:
@@ -107,7 +108,7 @@ def judge_own_producers(record: Record) -> OwnProducersJudged | None:
         elif place[0] in compacted:
             unproven.append(f"{place[0]} is compacted: which of its records were lost is not known")
         else:
-            promised = [row for row in acked if _is_promised(row, ends)]
+            promised = [row for row in acked if transactions.is_promised(row)]
             judged += _judge_partition(record, place, promised, log)
             if below := sum(row.offset is not None and row.offset < log.start for row in promised):
                 unproven.append(f"{plural(below, 'acked record')} of {name} below the log start {log.start:,}")
@@ -151,19 +152,22 @@ def _compacted(record: Record) -> set[str]:
     return {row.resource.removeprefix("topic:") for row in policies if row.resource.startswith("topic:")}
 
 
-def _is_promised(row: WireRow, ends: Sequence[WireRow]) -> bool:
-    """Whether a record is in no transaction, or in one whose commit was acked."""
-    if row.transactional_id is None:
-        return True
-    later = [
-        end
-        for end in ends
-        if end.transactional_id == row.transactional_id
-        and end.producer_id == row.producer_id
-        and (end.asked_ns or 0) >= (row.asked_ns or 0)
-    ]
-    end = min(later, key=lambda one: one.asked_ns or 0, default=None)
-    return end is not None and end.commits is True and end.status == "acked"
+class _Transactions:
+    """The ends of transactions that clients asked for, in their order."""
+
+    def __init__(self, ends: Sequence[WireRow]) -> None:
+        self._ends: dict[tuple[str | None, int | None], list[tuple[int, bool]]] = defaultdict(list)
+        for end in sorted(ends, key=lambda one: one.asked_ns or 0):
+            is_commit = end.commits is True and end.status == "acked"
+            self._ends[end.transactional_id, end.producer_id].append((end.asked_ns or 0, is_commit))
+
+    def is_promised(self, row: WireRow) -> bool:
+        """Whether a record is in no transaction, or in one whose commit was acked."""
+        if row.transactional_id is None:
+            return True
+        ends = self._ends[row.transactional_id, row.producer_id]
+        at = bisect_left(ends, (row.asked_ns or 0, False))
+        return at < len(ends) and ends[at][1]
 
 
 def _judge_partition(record: Record, place: Place, acked: Sequence[WireRow], log: _FinalLog) -> Iterator[OwnProducer]:
