@@ -111,15 +111,17 @@ class Plugin:
     def say(self, line: str) -> None:
         """Print a line for the user at once, although pytest captures what a test prints.
 
-        A worker of pytest-xdist has no terminal, and shares the stderr of its controller.
+        A worker of pytest-xdist has no terminal, and shares the stderr of its controller, which may have begun a line.
         """
         capture = self._config.pluginmanager.getplugin("capturemanager")
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
         with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
             if reporter is None or "workerinput" in vars(self._config):
-                print_line(f"ebbtide: {line}")
+                print_line(f"\nebbtide: {line}")
             else:
                 reporter.ensure_newline()
+                if getattr(reporter, "_width_of_current_line", 0):
+                    reporter.line("")  # with -q, pytest does not know of the dots that it has written
                 reporter.write_line(fitted(self._config, f"ebbtide: {line}"))
                 reporter.flush()
 

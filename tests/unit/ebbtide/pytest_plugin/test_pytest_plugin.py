@@ -310,7 +310,9 @@ def test_the_stand_in_keeps_the_contract_of_the_runner(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [[], ["-s"], ["-p", "xdist", "-n", "1"]], ids=["captured", "with -s", "in a worker"]
+    "options",
+    [[], ["-v"], ["-q"], ["-s"], ["-p", "xdist", "-n", "1"], ["-p", "xdist", "-n", "1", "-v"]],
+    ids=["captured", "with -v", "with -q", "with -s", "in a worker", "in a worker with -v"],
 )
 def test_a_line_of_progress_reaches_the_user_at_once_although_output_is_captured(
     project: Project, options: list[str]
@@ -318,12 +320,15 @@ def test_a_line_of_progress_reaches_the_user_at_once_although_output_is_captured
     source = """
 from ebbtide.pytest_plugin.plugin import PLUGIN
 
+def test_fast():
+    pass
+
 def test_slow(request):
     print("of a test")
     request.config.stash[PLUGIN].say("judging for 10 s")
 """
     done = project.run(source, *options, in_process=False)
-    done.assert_outcomes(passed=1)
+    done.assert_outcomes(passed=2)
     lines = done.outlines + done.errlines
     assert [line for line in lines if "judging" in line] == ["ebbtide: judging for 10 s"]
     assert any(line.endswith("of a test") for line in lines) == ("-s" in options)
