@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, ask
+from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, DeleteRecords, SetConfig, ask
 from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.kafka_api.log_dirs import MoveReplica
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import write_atomically
 from workloads.config import Endpoints, read_config
@@ -38,6 +39,20 @@ class AdminConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     request: AdminRequest
     result: str
     timeout_s: float
+
+
+def brokers_for(request: AdminRequest, brokers: Mapping[int, str], bootstrap: Sequence[str]) -> tuple[str, ...]:
+    """Return the brokers to which a request may be sent; `brokers` are all by id.
+
+    Any broker accepts it. Only a broker's own configs and replicas go to that broker, and deleted records to the
+    leader.
+    """
+    if isinstance(request, DeleteRecords):
+        return (brokers[request.leader],)
+    if isinstance(request, MoveReplica):
+        return (brokers[request.broker],)
+    kind, _, name = request.resource.partition(":") if isinstance(request, SetConfig) else ("", "", "")
+    return (brokers[int(name)],) if kind == "broker" else tuple(bootstrap)
 
 
 def send_request(bootstrap: Sequence[str], request: AdminRequest, timeout_s: float) -> AdminAnswer:

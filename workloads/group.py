@@ -18,8 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, DeleteRecords, MakeTopic, SetConfig
-from cluster.kafka_api.log_dirs import MoveReplica
+from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, MakeTopic
 from cluster.runtime.base import StartClient
 from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import HarnessError
@@ -31,7 +30,7 @@ from ebbtide.record.manifest import ACKS
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.kafka_settings import DEFAULT_GROUP_PROTOCOL
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
-from workloads.admin import AdminConfig
+from workloads.admin import AdminConfig, brokers_for
 from workloads.client import Client, ClientEnd, ReplicaQuestion
 from workloads.client_steps import STARTED, ClientSteps
 from workloads.config import (
@@ -230,7 +229,7 @@ class Workload:
         result = self._folder / f"{client.name}.answer.json"
         config = AdminConfig(
             endpoints=client.endpoints,
-            bootstrap=self._brokers_for(request),
+            bootstrap=brokers_for(request, self._brokers, self._bootstrap),
             request=request,
             result=str(result),
             timeout_s=timeout_s,
@@ -306,19 +305,6 @@ class Workload:
 
     def _running_clients(self) -> list[Client]:
         return [*self.client_steps.clients.values(), self._sampler]
-
-    def _brokers_for(self, request: AdminRequest) -> tuple[str, ...]:
-        """Return the brokers to which a request may be sent.
-
-        Any broker accepts it. Only a broker's own configs and replicas go to that broker, and deleted records to the
-        leader.
-        """
-        if isinstance(request, DeleteRecords):
-            return (self._brokers[request.leader],)
-        if isinstance(request, MoveReplica):
-            return (self._brokers[request.broker],)
-        kind, _, name = request.resource.partition(":") if isinstance(request, SetConfig) else ("", "", "")
-        return (self._brokers[int(name)],) if kind == "broker" else self._bootstrap
 
     def _client(self, name: str, module: str) -> Client:
         log = self._record / LOGS_DIR / f"client-{name}.log"
