@@ -19,7 +19,6 @@ from cluster.snapshot.requests import (
 )
 from cluster.snapshot.secure_connection import (
     CONNECT_S,
-    DESCRIBE_QUORUM,
     FIRST_ANSWER_S,
     SecureConnection,
     first_answer,
@@ -75,9 +74,8 @@ def _read(connection: SecureConnection, facts: ApiFacts, security: Security) -> 
     if DESCRIBE_TOPIC_PARTITIONS in facts.keys and names:
         elrs = {(one.topic, one.partition): one for one in connection.describe(names)}
     controllers: tuple[int, ...] | None = None
-    if DESCRIBE_QUORUM in facts.keys:
-        with suppress(Refused):  # without the right they stay unknown, and the advice says so
-            controllers = quorum_voters(connection)
+    with suppress(Refused):  # without the right they stay unknown, and the advice says so
+        controllers = quorum_voters(connection)
     return ClusterSnapshot(
         snapshot_version=SNAPSHOT_VERSION,
         taken_at=datetime.now(UTC).isoformat(timespec="seconds"),

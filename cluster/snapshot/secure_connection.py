@@ -187,7 +187,7 @@ SEARCH_S = 9.0
 """How long all addresses together are tried."""
 
 _LEFT_MIN_S = 0.5
-_METADATA, _CONTROLLED_SHUTDOWN, DESCRIBE_QUORUM = 3, 7, 55
+_METADATA, _CONTROLLED_SHUTDOWN, _DESCRIBE_QUORUM = 3, 7, 55
 
 
 def first_answer(bootstrap: Sequence[str], security: Security) -> tuple[SecureConnection, ApiFacts]:
@@ -230,7 +230,7 @@ def first_answer(bootstrap: Sequence[str], security: Security) -> tuple[SecureCo
 
 def _check_node(address: str, keys: frozenset[int]) -> None:
     """Raise `UsageError` for a node that is no broker of a KRaft cluster."""
-    if _METADATA not in keys and DESCRIBE_QUORUM in keys:
+    if _METADATA not in keys and _DESCRIBE_QUORUM in keys:
         raise UsageError(
             "that is a listener of controllers",
             where="--bootstrap",
@@ -239,7 +239,7 @@ def _check_node(address: str, keys: frozenset[int]) -> None:
         )
     if _METADATA not in keys:
         raise UsageError("that is not a Kafka broker", where="--bootstrap", got=f"{address} does not answer Metadata")
-    if DESCRIBE_QUORUM not in keys:
+    if _DESCRIBE_QUORUM not in keys:
         with_zookeeper = _CONTROLLED_SHUTDOWN in keys
         raise UsageError(
             "the cluster runs with ZooKeeper, whose protocol Ebbtide does not know"

@@ -86,7 +86,7 @@ def _change(number: int, change: ClusterChange) -> Iterator[str]:
     yield f"{number}. {change.change}"
     yield f"  for:   {_named(change.topics)}"
     yield f"  saves: {'; '.join(change.saves[:_SAVES_MAX])}{more}"
-    yield f"  price: {', '.join(change.costs)}: {change.price}"
+    yield f"  price: {change.price} ({', '.join(change.costs)})"
 
 
 def _named(topics: Sequence[str]) -> str:

@@ -36,17 +36,10 @@ def shown_progress() -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty():
         yield lambda done, of: None
         return
-    clear = "\r\x1b[K"
+    from ebbtide.shown_console import PlainTextConsole
 
-    def show(done: int, of: int) -> None:
-        sys.stderr.write(f"{clear}searching the model: {done} of {plural(of, 'group')} of topics")
-        sys.stderr.flush()
-
-    try:
-        yield show
-    finally:
-        sys.stderr.write(clear)
-        sys.stderr.flush()
+    with PlainTextConsole(stderr=True).status("searching the model") as status:
+        yield lambda done, of: status.update(f"searching the model: {done:,} of {of:,}")
 
 
 def judging_note() -> str:
