@@ -209,7 +209,7 @@ def _advised_line(
 def _notes(
     snapshot: ClusterSnapshot, groups: Sequence[TopicGroup], today: ReleaseFacts, after: ReleaseFacts | None
 ) -> list[str]:
-    notes = [*snapshot.notes, *today.notes, *differing_configs(snapshot)]
+    notes = [*snapshot.notes, *snapshot.assumed, *today.notes, *differing_configs(snapshot)]
     notes += [
         f"broker {broker.id} could not be asked for its configs and levels: {broker.problem}"
         for broker in unasked_brokers(snapshot)

@@ -22,7 +22,8 @@ def controllers_note(snapshot: ClusterSnapshot) -> str:
     if not voters:
         return "nobody named the controllers, so nothing is said about them"
     combined = set(voters) & {one.id for one in snapshot.brokers}
-    kind = ", each also a broker" if combined == set(voters) else f", {len(combined)} also brokers" if combined else ""
+    each = "each also a broker" if len(voters) > 1 else "also a broker"
+    kind = f", {each}" if combined == set(voters) else f", {len(combined)} also brokers" if combined else ""
     need = majority_of(voters)
     spare = len(voters) - need
     down = f"{spare} may be down" if spare else "none may be down"

@@ -17,6 +17,9 @@ from ebbtide.errors import UsageError
 from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file
 
 SCENARIO_FILE, SNAPSHOT = "a scenario file", "a snapshot of a cluster"
+TOPICS_LIST, FEATURES_LIST = "the output of kafka-topics --describe", "the output of kafka-features describe"
+SERVER_PROPERTIES = "a server.properties of Kafka"
+"""What `ebbtide advise` reads instead of a snapshot."""
 _NEXT_SCENARIO = "ebbtide scenarios show healthy > my.toml    (a scenario to begin with)"
 _NEXT_WATCH = "ebbtide watch --help    (--command-config takes it)"
 _NEXT_ADVISE = "ebbtide advise --bootstrap broker1.example:9092    (reads a cluster)"
@@ -46,9 +49,23 @@ class _FileKind(msgspec.Struct, frozen=True, kw_only=True):
 
 def foreign_file_error(path: str, content: str | bytes, wanted: str) -> UsageError | None:
     """Return the error for a file of another kind than `wanted`, such as `a scenario file`; None for other files."""
-    text = content[:_CHARS_MAX].decode("utf-8", "replace") if isinstance(content, bytes) else content[:_CHARS_MAX]
-    found = next((kind for kind in _KINDS if kind.pattern.search(text) is not None), None) or _properties_file(text)
+    text = _beginning(content)
+    found = _kind_of(text)
     return None if found is None or found.what == wanted else found.error(path, text, wanted)
+
+
+def what_is(content: str | bytes) -> str | None:
+    """Return what a file is, such as `a server.properties of Kafka`; None if Ebbtide does not know it."""
+    found = _kind_of(_beginning(content))
+    return None if found is None else found.what
+
+
+def _beginning(content: str | bytes) -> str:
+    return content[:_CHARS_MAX].decode("utf-8", "replace") if isinstance(content, bytes) else content[:_CHARS_MAX]
+
+
+def _kind_of(text: str) -> _FileKind | None:
+    return next((kind for kind in _KINDS if kind.pattern.search(text) is not None), None) or _properties_file(text)
 
 
 def foreign_error_at(path: Path, wanted: str) -> UsageError | None:
@@ -84,7 +101,7 @@ def _kind(pattern: str, what: str, belongs: str, next: str = _NEXT_SCENARIO) -> 
     return _FileKind(pattern=re.compile(pattern, re.MULTILINE), what=what, belongs=belongs, next=next)
 
 
-_OF_A_NODE = _kind("", "a server.properties of Kafka", _IN_TOPICS)
+_OF_A_NODE = _kind("", SERVER_PROPERTIES, _IN_TOPICS)
 _OF_A_CLIENT = _kind(
     "",
     "a properties file of Kafka's clients",
@@ -92,7 +109,8 @@ _OF_A_CLIENT = _kind(
     _NEXT_WATCH,
 )
 _KINDS = (
-    _kind(r"^[ \t]*Topic:[ \t]*\S+\s.*Partition(?:Count)?:", "the output of kafka-topics --describe", _IN_TOPICS),
+    _kind(r"^[ \t]*Topic:[ \t]*\S+\s.*Partition(?:Count)?:", TOPICS_LIST, _IN_TOPICS),
+    _kind(r"^Feature:[ \t]*\S+[ \t]+SupportedMinVersion:", FEATURES_LIST, _A_CLUSTER, _NEXT_ADVISE),
     _kind(r"^(?:Dynamic|All|Default) configs for ", "the output of kafka-configs --describe", _IN_TOPICS),
     _kind(r"^GROUP\s+TOPIC\s+PARTITION\s", "the output of kafka-consumer-groups --describe", _A_CLUSTER, _NEXT_ADVISE),
     _kind(

@@ -85,7 +85,8 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """A cluster at one moment; `taken_at` is UTC in ISO 8601.
 
     `features` are finalised levels. `controllers` are the ids of the voters, None if nobody said. `metadata_versions`
-    are the lowest and highest that the broker which answered first supports. `notes` say what could not be read.
+    are the lowest and highest that the broker which answered first supports. `notes` say what could not be read,
+    `assumed` what files do not say.
     """
 
     snapshot_version: int
@@ -97,6 +98,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     metadata_versions: tuple[int, int] | None = None
     topics: tuple[SnapshotTopic, ...]
     notes: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     @property
     def metadata_version(self) -> int | None:
@@ -142,9 +144,14 @@ def read_snapshot(path: Path) -> ClusterSnapshot:
             f"not {SNAPSHOT}", where=str(path), got=str(error)[:300], allowed="a file of --save", next=_NEXT
         )
         raise foreign_file_error(str(path), content, SNAPSHOT) or not_one from None
-    for problem in _problems(snapshot):
-        raise UsageError("the snapshot is not of a real cluster", where=str(path), got=problem, next=_NEXT)
+    check_snapshot(snapshot, str(path))
     return snapshot
+
+
+def check_snapshot(snapshot: ClusterSnapshot, where: str) -> None:
+    """Raise `UsageError` for what no real cluster is."""
+    for problem in _problems(snapshot):
+        raise UsageError("the snapshot is not of a real cluster", where=where, got=problem, next=_NEXT)
 
 
 class _Versioned(msgspec.Struct, frozen=True):

@@ -50,8 +50,9 @@ def command() -> Command:
         type=Path,
         needed=False,
         many=True,
-        metavar="[CLUSTER.json [AFTER.json]]",
-        help="a file of --save, instead of --bootstrap; of two files, what changed from the first to the second",
+        metavar="[FILE ...]",
+        help="instead of --bootstrap, a file of --save; of two, what changed. Or what kafka-topics --describe and "
+        "kafka-features describe print, and server.properties, together.",
     )
     add_connection_options(command)
     command.option("--topics", default="*", metavar="PATTERN", help="only topics whose name fits, such as 'orders*'")
@@ -96,7 +97,7 @@ def run(args: Args) -> ExitCode:
         write_snapshot(args.save, snapshot)
     if args.down is not None:
         return _say_down(args, snapshot)
-    if len(args.snapshots) == _COMPARED:
+    if _compares(args):
         return _say_changes(args, snapshot)
     with shown_progress() as progress:
         advice = advise(snapshot, pattern=args.topics, assumed=assumed, progress=progress)
@@ -126,10 +127,23 @@ def run(args: Args) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
+def _are_texts(args: Args) -> bool:
+    """Whether the files are Kafka's own, which together describe one cluster."""
+    from ebbtide.snapshot.text_files import is_of_text
+
+    return any(is_of_text(path) for path in args.snapshots)
+
+
+def _compares(args: Args) -> bool:
+    return len(args.snapshots) == _COMPARED and not _are_texts(args)
+
+
 def _check_question(args: Args) -> None:
     """Raise `UsageError` for options that do not fit the question."""
-    asks = "--down" if args.down is not None else "two files" if len(args.snapshots) == _COMPARED else None
-    if len(args.snapshots) > _COMPARED or (args.down is not None and len(args.snapshots) == _COMPARED):
+    compares = _compares(args)
+    asks = "--down" if args.down is not None else "two files" if compares else None
+    too_many = len(args.snapshots) > _COMPARED and not _are_texts(args)
+    if too_many or (args.down is not None and compares):
         raise UsageError(
             "too many files",
             where="the command line",
@@ -189,9 +203,12 @@ def _snapshot(args: Args) -> ClusterSnapshot:
         )
     if args.snapshots:
         from ebbtide.snapshot.model import read_snapshot
+        from ebbtide.snapshot.text_files import snapshot_of_files
 
         if args.command_config is not None:
             raise UsageError("a file needs no connection", where="--command-config", got=str(args.command_config))
+        if _are_texts(args):
+            return snapshot_of_files(args.snapshots)
         return read_snapshot(args.snapshots[0])
     from cluster.snapshot.reading import read_cluster
     from cluster.snapshot.security import Security, security_from

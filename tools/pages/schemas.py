@@ -43,6 +43,7 @@ def json_outputs() -> tuple[JsonOutput, ...]:
     from ebbtide.daemon.messages import ClusterStatus, DownOutput, FaultOutput
     from ebbtide.record.outcomes import AnalyzedRecord
     from ebbtide.record.rows import PartitionState
+    from ebbtide.snapshot.model import ClusterSnapshot
     from harness.cli.kafka import ReleaseRow
     from harness.cli.kafka_image import RemovedImage
     from harness.cli.night_outputs import NightOutput, SiteOutput
@@ -67,6 +68,7 @@ def json_outputs() -> tuple[JsonOutput, ...]:
         ("runs-compare", ("runs compare",), "one object", CompareOutput),
         ("explain", ("explain",), "one object", Life | None),
         ("advise", ("advise",), "one object", AdviceOutput),
+        ("snapshot", ("advise --save",), "one object, into a file", ClusterSnapshot),
         ("advise-down", ("advise --down",), "one object", DownAnswer),
         ("advise-compare", ("advise BEFORE AFTER",), "one object", AdviceComparison),
         ("runs", ("runs",), line, RecordRow),

@@ -1,0 +1,115 @@
+"""A cluster from Kafka's own listings and a server.properties: what they say is read, what they do not is assumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ebbtide.errors import UsageError
+from ebbtide.snapshot.model import ClusterSnapshot, read_snapshot, write_snapshot
+from ebbtide.snapshot.text_files import NEXT_TOPIC, snapshot_of_files
+from harness.cli.main import main
+
+TOPICS = """Topic: orders\tTopicId: x\tPartitionCount: 2\tReplicationFactor: 3\tConfigs: min.insync.replicas=2,a=b
+\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2\tElr: 3\tLastKnownElr: \tAdding Replicas: 3
+\tTopic: orders\tPartition: 1\tLeader: none\tReplicas: 4\tIsr: 4\tElr: N/A\tLastKnownElr: N/A
+"""
+FEATURES = """Feature: eligible.leader.replicas.version\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\t\
+FinalizedVersionLevel: 1\tEpoch: 12
+Feature: metadata.version\tSupportedMinVersion: 3.3-IV3\tSupportedMaxVersion: 4.1-IV1\tFinalizedVersionLevel: 4.1-IV1
+"""
+SERVER = """node.id=1
+process.roles=broker,controller
+controller.quorum.voters=1@a:9093,2@b:9093
+broker.rack=a
+num.partitions=3
+default.replication.factor=3
+min.insync.replicas=1
+unclean.leader.election.enable=true
+offsets.topic.replication.factor=1
+transaction.state.log.min.isr=1
+"""
+
+
+def read(folder: Path, **texts: str) -> ClusterSnapshot:
+    paths = []
+    for name, text in texts.items():
+        paths.append(folder / f"{name}.txt")
+        paths[-1].write_text(text)
+    return snapshot_of_files(paths)
+
+
+def test_partitions_are_those_of_the_listing(tmp_path: Path) -> None:
+    (orders,) = read(tmp_path, topics=TOPICS).topics
+    assert orders.configs == {"min.insync.replicas": "2"}
+    first, second = orders.partitions
+    assert (first.leader, first.replicas, first.isr, first.elr, first.adding) == (1, (1, 2, 3), (1, 2), (3,), (3,))
+    assert (second.leader, second.isr, second.elr) == (-1, (4,), None)
+
+
+def test_brokers_that_no_isr_has_are_not_alive(tmp_path: Path) -> None:
+    assert [one.id for one in read(tmp_path, topics=TOPICS).brokers] == [1, 2, 4]
+
+
+def test_levels_are_read_by_name_and_by_number(tmp_path: Path) -> None:
+    snapshot = read(tmp_path, topics=TOPICS, features=FEATURES)
+    assert snapshot.features == {"eligible.leader.replicas.version": 1, "metadata.version": 27}
+    assert snapshot.metadata_versions == (7, 27)
+    assert not snapshot.assumed
+
+
+def test_a_broker_has_the_configs_of_its_own_file_and_the_others_those_of_the_first(tmp_path: Path) -> None:
+    other = "node.id=2\nmin.insync.replicas=3\nprocess.roles=broker\n"
+    first, second, third = read(tmp_path, topics=TOPICS, one=SERVER, two=other).brokers
+    assert (first.rack, first.configs["min.insync.replicas"]) == ("a", "1")
+    assert (second.rack, second.configs["min.insync.replicas"]) == (None, "3")
+    assert third.configs == first.configs
+
+
+def test_without_topics_the_next_topic_and_kafkas_own_are_told(tmp_path: Path) -> None:
+    snapshot = read(tmp_path, server=SERVER)
+    shapes = {one.name: (len(one.partitions), len(one.partitions[0].replicas), one.configs) for one in snapshot.topics}
+    assert shapes == {
+        NEXT_TOPIC: (3, 3, {}),
+        "__consumer_offsets": (1, 1, {}),
+        "__transaction_state": (1, 3, {"min.insync.replicas": "1"}),
+    }
+    assert snapshot.controllers == (1, 2)
+    assert any("no file has topics: 3 brokers assumed" in one for one in snapshot.assumed)
+
+
+def test_a_snapshot_of_files_can_be_saved_and_read(tmp_path: Path) -> None:
+    snapshot = read(tmp_path, topics=TOPICS, features=FEATURES, server=SERVER)
+    write_snapshot(tmp_path / "c.json", snapshot)
+    assert read_snapshot(tmp_path / "c.json") == snapshot
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        ({"topics": TOPICS.replace("1,2,3", "1,two")}, "not ids of brokers"),
+        ({"topics": TOPICS.replace("Replicas: 4", "Replicas: 4,4")}, "not of a real cluster"),
+        ({"features": FEATURES.replace("4.1-IV1", "next")}, "not a feature with its levels"),
+        ({"server": SERVER.replace("factor=3", "factor=many")}, "not a replication factor"),
+        ({"topics": TOPICS, "other": "hello"}, "this file does not describe a cluster"),
+        ({"server": SERVER.replace("min.insync.replicas=1", "min.insync.replicas=x")}, "not of a real cluster"),
+    ],
+)
+def test_what_makes_no_sense_is_one_error(texts: dict[str, str], says: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        read(tmp_path, **texts)
+    assert says in refused.value.render()
+
+
+def test_the_command_asks_for_the_release_and_says_what_is_assumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(SERVER)
+    assert main(["advise", str(file)]) == 4
+    assert "next:    --assume kafka=4.3.1" in capsys.readouterr().err
+    assert main(["advise", str(file), "--assume", "kafka=4.3.1"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("3 of 3 topics can lose records acked with acks=all by one common event: ")
+    assert "note: no file has the feature levels: the newest metadata.version, and the ELR off" in said
