@@ -28,7 +28,7 @@ from ebbtide.snapshot.model import (
     SnapshotTopic,
     check_snapshot,
 )
-from ebbtide.untrusted.files import read_file
+from ebbtide.untrusted.files import UnreadableFile, read_file
 
 BYTES_MAX = 64 << 20
 READABLE = (TOPICS_LIST, FEATURES_LIST, SERVER_PROPERTIES)
@@ -50,8 +50,11 @@ _OF_INTERNAL = {
 
 
 def is_of_text(path: Path) -> bool:
-    """Whether a file is one of those that make a snapshot here. Raises `UnreadableFile`."""
-    return what_is(read_file(path, what="the file", bytes_max=BYTES_MAX)) in READABLE
+    """Whether a file is one of those that make a snapshot here; who reads it says what is wrong with any other."""
+    try:
+        return what_is(read_file(path, bytes_max=BYTES_MAX)) in READABLE
+    except UnreadableFile:
+        return False
 
 
 def snapshot_of_files(paths: Sequence[Path]) -> ClusterSnapshot:
