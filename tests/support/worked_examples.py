@@ -128,14 +128,14 @@ class Example(NamedTuple):
 
 def example_of(rule: DeclaredRule) -> Example:
     """Read the example of a rule. Raises `ValueError` for one that has other tables, or does not say what is found."""
-    rows: dict[str, list[str]] = {}
+    texts: dict[str, str] = {}
     for line in rule.example.strip().splitlines():
         begins = re.match(r"\s*([a-z]+): (.*)", f"{line} ")
         if begins is not None:
-            rows[begins[1]] = []
-        if rows:
-            of_line = begins[2] if begins is not None else line
-            rows[[*rows][-1]] += [row.strip() for row in of_line.split(";") if row.strip()]
+            texts[begins[1]] = begins[2]
+        elif texts:
+            texts[[*texts][-1]] += f" {line}"
+    rows = {name: [row.strip() for row in text.split(";") if row.strip()] for name, text in texts.items()}
     if unknown := rows.keys() - {*TABLES, *_BESIDE_TABLES, *_GIVES}:
         known = ", ".join([*TABLES, *_BESIDE_TABLES, *_GIVES])
         raise ValueError(f"the example of {rule.name} has {', '.join(sorted(unknown))}; allowed: {known}")
