@@ -18,7 +18,19 @@ from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import POLLS, SENDS
 
 KILLED = StepEntry(index=0, step="kill-client", fired_ns=5, effect_ns=6, parameters={"client": "producer(1)"})
-GROUP = '[[consumers]]\nid = 1\ntopics = ["t"]\ngroup = "g"\n[[consumers]]\nid = 2\ntopics = ["t"]\n'
+GROUP = """
+[[consumers]]
+id = 1
+topics = ["t"]
+group = "g"
+[[consumers]]
+id = 2
+topics = ["t"]
+[[consumers]]
+id = 3
+topics = ["t"]
+group = "g"
+"""
 
 
 def send(value: int, producer: int = 1, error: str | None = "UNRESOLVED") -> dict[str, Any]:
@@ -69,8 +81,9 @@ def test_below_a_final_log_start_nobody_knows_what_is_gone(tmp_path: Path) -> No
 def test_a_group_got_again_what_a_member_of_it_had_got(tmp_path: Path) -> None:
     first = [poll(offset, consumer=1) for offset in range(130)]
     again = [poll(offset, consumer=1, session=1_000_001) for offset in range(60, 140)]
+    other = [poll(offset, consumer=3) for offset in range(100, 150)]
     alone = [poll(offset, consumer=2, session=session) for session in (1, 2) for offset in range(9)]
-    assert facts(tmp_path, [], [*first, *again, *alone])["records-got-again"] == 70
+    assert facts(tmp_path, [], [*first, *again, *other, *alone])["records-got-again"] == 70 + 40
 
 
 def test_a_client_is_down_from_its_kill_until_it_works_again() -> None:
