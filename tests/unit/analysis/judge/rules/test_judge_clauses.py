@@ -220,8 +220,9 @@ def test_without_observations_the_hw_clause_is_unknown_where_it_applies(tmp_path
 def test_without_a_timeline_no_clause_on_it_holds(tmp_path: Path) -> None:
     story = elr_story(tmp_path)
     statuses = by_name(story.judge(missing=("partitions",)))
-    on_timeline = {clause.name for clause in CLAUSES if clause.reads_timeline}
-    assert {statuses[name] for name in on_timeline} == {"unknown"}
+    on_timeline = [clause for clause in CLAUSES if clause.reads_timeline]
+    assert {statuses[clause.name] for clause in on_timeline if clause.applies is None} == {"unknown"}
+    assert {statuses[clause.name] for clause in on_timeline} == {"unknown", "not-exercised"}
 
 
 def test_a_checker_that_throws_is_unknown_and_the_run_inconclusive_whichever_it_is(
