@@ -18,10 +18,11 @@ from records import as_record
 from analysis.judge.outcome.deciding import decide
 from analysis.judge.outcome.prediction import ObservedRun, compare
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
-from ebbtide.pytest_plugin.judgement import allowed_expectations, failure_message
+from ebbtide.pytest_plugin.judgement import allowed_expectations, failure_message, report_properties
 from ebbtide.pytest_plugin.run_record import RunRecord
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
+from ebbtide.record.own_producers import OwnProducer
 from ebbtide.record.verdict import AnomalyCount, Loss, PropertyResult, Regression
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.write import text_of
@@ -112,6 +113,39 @@ def test_a_chaos_run_passes_only_if_it_shows_the_violation_that_is_expected(
 ) -> None:
     told = failure_message(chaos_run(tmp_path / "run", expected, losses, falls), expected)
     assert (told.splitlines()[0] if told is not None else None) == says
+
+
+OWN = OwnProducer(client="orders-1", acks=1, topic="orders", partition=0, acked=9, lost=2, why="a leader lacked them")
+
+
+@pytest.mark.parametrize(
+    ("expected", "says"),
+    [
+        ([HARMLESS], None),
+        ([STANDING], f"contradicted: expected {STANDING}, but the run shows {HARMLESS}"),
+    ],
+)
+def test_a_loss_of_the_tests_own_acks_1_producer_passes_only_if_it_is_expected(
+    tmp_path: Path, expected: list[str], says: str | None
+) -> None:
+    run = chaos_run(tmp_path / "run", expected, [], [])
+    verdict = msgspec.structs.replace(run.verdict, outcome="as-predicted", own_producers=[OWN])
+    told = failure_message(replace(run, verdict=verdict), expected)
+    assert (told.splitlines()[0] if told is not None else None) == says
+
+
+def test_reports_have_what_own_producers_lost_if_their_traffic_was_recorded(tmp_path: Path) -> None:
+    run = chaos_run(tmp_path / "run", [STANDING], [], [])
+    own = replace(run, verdict=msgspec.structs.replace(run.verdict, own_producers=[OWN]))
+    added = {*report_properties(own)} - {*report_properties(run)}
+    assert added == {("ebbtide_own_acked", 9), ("ebbtide_own_lost", 2)}
+
+
+def test_a_chaos_run_with_published_ports_predicts_that_no_acked_record_is_lost() -> None:
+    (plain,), (published,) = (
+        chaos_scenario({}, "4.3.1", None, publish=publish).predictions for publish in (False, True)
+    )
+    assert (plain.loss.uncommitted, published.loss.uncommitted) == ("any", "none")
 
 
 def test_a_chaos_run_that_acked_nothing_proves_no_expected_violation(tmp_path: Path) -> None:

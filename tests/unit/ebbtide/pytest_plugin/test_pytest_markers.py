@@ -117,3 +117,14 @@ def test_a_release_that_does_not_exist_is_a_mistake_in_its_marker_before_a_clust
 )
 def test_a_release_that_may_exist_or_is_not_started_is_no_mistake(project: Project, source: str) -> None:
     project.run(source).assert_outcomes(passed=1)
+
+
+def test_the_ports_of_a_chaos_marker_are_any_free_ones(project: Project) -> None:
+    result = project.run("@pytest.mark.chaos(publish=19092)\ndef test_it(chaos): pass")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["publish is True or False, not 19092: the ports are any free ones"])
+
+
+def test_a_test_without_published_ports_is_told_how_to_get_them(project: Project) -> None:
+    result = project.run("def test_it(chaos): chaos.published")
+    result.stdout.fnmatch_lines(["*@pytest.mark.chaos(publish=True)*"])
