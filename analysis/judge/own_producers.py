@@ -99,7 +99,7 @@ def judge_own_producers(record: Record) -> OwnProducersJudged | None:
         assert row.topic is not None
         assert row.partition is not None
         by_place[row.topic, row.partition].append(row)
-    compacted, transactions = _compacted(record), _Transactions(ends)
+    compacted, transactions = _compacted(record), _TransactionEnds(ends)
     for place, acked in sorted(by_place.items()):
         log, name = final.get(place), f"{place[0]}-{place[1]}"
         if log is None or log.start is None:
@@ -152,7 +152,7 @@ def _compacted(record: Record) -> set[str]:
     return {row.resource.removeprefix("topic:") for row in policies if row.resource.startswith("topic:")}
 
 
-class _Transactions:
+class _TransactionEnds:
     """The ends of transactions that clients asked for, in their order."""
 
     def __init__(self, ends: Sequence[WireRow]) -> None:
