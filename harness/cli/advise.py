@@ -50,7 +50,7 @@ def command() -> Command:
         type=Path,
         needed=False,
         many=True,
-        metavar="[FILE ...]",
+        metavar="FILE",
         help="instead of --bootstrap, a file of --save; of two, what changed. Or what kafka-topics --describe and "
         "kafka-features describe print, and server.properties, together.",
     )
