@@ -97,7 +97,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
             )
         except WaitExpired as error:
             self.display.note(f"did not settle: {error}")
-            return f"the cluster did not settle, so there is no final read: {error.as_clause()}"
+            gone = "".join(f"the metadata log no longer has the topic {name}; " for name in self._gone_topics())
+            return f"the cluster did not settle, so there is no final read: {gone}{error.as_clause()}"
         return None
 
     def _is_read(self, topic: str) -> bool:
@@ -105,6 +106,11 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         published = self.runtime.published
         is_recorded = published is not None and published.is_recording
         return topic in self.scenario.topics or (is_recorded and not topic.startswith("__"))
+
+    def _gone_topics(self) -> tuple[str, ...]:
+        """Return the topics that the metadata log no longer has, and that no step deleted."""
+        known = {at.topic for at in self.view.image.partitions} | {*self.schedule.deleted_topics}
+        return tuple(name for name in self.scenario.topics if name not in known)
 
     def _end_producers(self) -> None:
         """Let producers with a count finish, and stop the others."""
@@ -124,7 +130,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
             for name, spec in self.scenario.topics.items()
             if name not in self.schedule.deleted_topics
         }
-        gone = tuple(name for name in topics if not partitions[name])
+        gone = self._gone_topics()
         try:
             found = self.workload.final_read(
                 FINAL_READ_TIMEOUT_S,

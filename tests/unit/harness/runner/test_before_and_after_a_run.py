@@ -17,6 +17,7 @@ from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.steps.process import UpgradeStep
+from ebbtide.waiting import WaitExpired
 from faults.base import proven_effect, unproven_effect
 from faults.injector import Plan
 from harness.runner.collect import collect_raw
@@ -175,3 +176,16 @@ def test_a_record_names_the_agents_of_its_nodes_without_their_folders_and_argume
     options = "-Dhttp.proxyPassword=secret -javaagent:/opt/apm.jar=key:secret -agentlib:jdwp=address=me:5005 -Xmx1g"
     assert java_agents(options) == "apm.jar, jdwp"
     assert java_agents("-Xmx1g") == ""
+
+
+def test_a_cluster_that_did_not_settle_without_its_topic_says_so() -> None:
+    end = ending(FakeWorkload(AnsweredHighWatermarks()), lambda: None, [])
+    end.view.image.partitions.clear()
+
+    def expire(*_: object) -> None:
+        raise WaitExpired("broker-1 to be ready", 1.0, "broker-1 is not registered")
+
+    end.runtime.wait_ready = expire  # type: ignore[method-assign]
+    why = end.carry_out().why_no_final_read
+    assert why is not None
+    assert "the metadata log no longer has the topic t; " in why
