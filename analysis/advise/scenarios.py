@@ -99,6 +99,8 @@ def _acks_all(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFa
     if shown is None or shown.brokers > MAX_BROKERS:
         return None
     loses = line.acks_all.says == "loses"
+    if loses and line.event.budget.get("disks", 0) > 1:
+        return None  # no replica leads before its directory is assigned (docs/findings/late-directory.md)
     resized = any(one.kind == "resize-first-partition" for one in shown.operations)
     known_bug, violates = _known_violation(line, release) if loses else (None, ())
     settings = group.settings
