@@ -22,7 +22,7 @@ def healthy_story(record: Path, *, idempotent: bool = True, transactional: bool 
     story.predict('loss = { committed = "none", uncommitted = "none" }')
     story.change(
         producers={"1": ProducerSetup(acks=-1, idempotent=idempotent, transactional=transactional)},
-        final_offsets={"t-0": FinalOffsets(log_start=5, high_watermark=1000)},
+        final_offsets={"t-0": FinalOffsets(log_start=0, high_watermark=1000)},
     )
     return story
 
