@@ -41,7 +41,7 @@ def rows() -> list[Row]:
 
 
 ROWS = rows()
-PROPERTIES = [one.name for one in CLAUSES.values() if one.kip != "harness"]
+PROPERTIES = [one.name for one in CLAUSES.values() if one.kip.startswith("KIP-")]
 
 
 def has_row(kip: str, clause: str) -> bool:

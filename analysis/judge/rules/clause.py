@@ -34,7 +34,7 @@ class Clause(DeclaredRule, frozen=True, kw_only=True):
     """A promise of the protocol and its check.
 
     - `doc`: `__doc__` of the module. Its first paragraph is what the KIP says.
-    - `kip`: `KIP-` and a number, or `harness` where no KIP says it.
+    - `kip`: `KIP-` and a number, `Kafka's promise` where no KIP says it, or `harness` if it is on Ebbtide itself.
     - `unknown_when`: why the clause may be unknown, for people.
     - `parts`: the parts of the record that it is checked on, besides the small files; where one of them has a gap, the
       clause is unknown.

@@ -33,7 +33,7 @@ def _check(judged: Judged) -> Finding:
 RULE = Clause(
     module=__name__,
     doc=__doc__,
-    kip="harness",
+    kip="Kafka's promise",
     check=_check,
     applies=lambda judged: bool(judged.record.manifest.node_ends),
     reads_timeline=False,

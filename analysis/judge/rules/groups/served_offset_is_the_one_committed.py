@@ -32,7 +32,7 @@ def _check(judged: Judged) -> Finding:
 RULE = Clause(
     module=__name__,
     doc=__doc__,
-    kip="harness",
+    kip="Kafka's promise",
     check=_check,
     applies=lambda judged: judged.record.has("commits"),
     reads_timeline=False,

@@ -49,7 +49,7 @@ def _check(judged: Judged) -> Finding:
 RULE = Clause(
     module=__name__,
     doc=__doc__,
-    kip="harness",
+    kip="Kafka's promise",
     check=_check,
     needed="never",
     unknown_when="a log lost records after a clean stop, and a step had troubled the broker's disk before",

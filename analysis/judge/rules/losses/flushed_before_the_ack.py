@@ -126,7 +126,7 @@ def _unflushed(record: Record, one: _Taken) -> Iterator[Row]:
 RULE = Clause(
     module=__name__,
     doc=__doc__,
-    kip="harness",
+    kip="Kafka's promise",
     check=_check,
     parts=("sends",),
     needed="never",

@@ -58,7 +58,7 @@ def _check(judged: Judged) -> Finding:
 RULE = Clause(
     module=__name__,
     doc=__doc__,
-    kip="harness",
+    kip="Kafka's promise",
     check=_check,
     needed="never",
     unknown_when="records are missing at the start of a log, and a step took records from a log. Only without the step "
