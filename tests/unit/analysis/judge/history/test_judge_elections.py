@@ -103,7 +103,6 @@ def test_a_high_watermark_that_went_back_without_a_cause_leaves_the_run_inconclu
     story.hw(9, 1, 0, 1166)
     story.state(10, leader=2, isr=[2, 3])
     story.hw(12.5, 2, 1, 700)
-    story.hw(20, 2, 1, 700)
     for broker in (2, 3):
         story.log(broker, (0, 0, 1165), (1, 1166, 1200))
     story.predict("")
