@@ -8,7 +8,7 @@ import pytest
 from cluster.jars.releases import cached_releases
 from cluster.runtime.java_programs import defined_settings
 from ebbtide.releases.known_releases import is_known, parse_version
-from ebbtide.scenario.kafka_settings import allowed_settings, settings_at
+from ebbtide.scenario.kafka_settings import Place, allowed_settings, settings_at
 from tools.kafka_settings import librdkafka_settings
 
 pytestmark = [pytest.mark.live, pytest.mark.beside]
@@ -39,8 +39,9 @@ def test_the_table_has_the_settings_that_a_release_defines(kafka: str) -> None:
         assert [name for name in row.defaults if name in one.defaults] == list(one.defaults)
 
 
-def test_librdkafka_has_every_setting_that_a_scenario_may_set() -> None:
-    names = {one.name for one in librdkafka_settings()}
-    assert allowed_settings("librdkafka").keys() <= names
-    if settings_at("librdkafka")["client.id"].first == confluent_kafka.libversion()[0]:
-        assert settings_at("librdkafka").keys() == names
+@pytest.mark.parametrize("place", ["librdkafka", "librdkafka-consumer"])
+def test_librdkafka_has_every_setting_that_a_scenario_may_set(place: Place) -> None:
+    names = {one.name for one in librdkafka_settings() if one.place == place}
+    assert allowed_settings(place).keys() <= names
+    if settings_at(place)["client.id"].first == confluent_kafka.libversion()[0]:
+        assert settings_at(place).keys() == names

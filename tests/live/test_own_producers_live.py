@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from host_state import HostState, left_after
 from live.commands import ebbtide
 
@@ -61,6 +61,16 @@ def done(process: subprocess.CompletedProcess[str]) -> None:
     assert process.returncode == ExitCode.AS_PREDICTED, process.stdout + process.stderr
 
 
+def high_watermark(published: Sequence[str]) -> int:
+    """Return the HW of orders-0, below which all replicas in the ISR have the records."""
+    asking = Consumer({"bootstrap.servers": ",".join(published), "group.id": "nobody"})
+    try:
+        _, end = asking.get_watermark_offsets(TopicPartition("orders", 0), timeout=10)
+    finally:
+        asking.close()
+    return int(end)
+
+
 class Application:
     """A producer with acks=1, in a library that Ebbtide knows nothing of."""
 
@@ -108,6 +118,7 @@ def test_records_that_only_a_lost_leader_had_contradict_the_run_in_the_producers
     assert status is not None
     leader = next(row.leader for row in status.partitions if row.topic == "orders")
     others = ", ".join(f"broker({broker})" for broker in (1, 2, 3) if broker != leader)
+    wait_until(lambda: high_watermark(status.published) == 100, awaited="100 records on all replicas", timeout_s=30)
     done(ebbtide("cluster", "fault", "--cluster", name, "partition", "--groups", f"broker({leader}) | {others}"))
     application.send(500)
     done(ebbtide("cluster", "fault", "--cluster", name, "power-loss", f"broker({leader})"))
