@@ -100,6 +100,7 @@ def judge_own_producers(record: Record) -> OwnProducersJudged | None:
         assert row.partition is not None
         by_place[row.topic, row.partition].append(row)
     compacted, transactions = _compacted(record), _TransactionEnds(ends)
+    made = Counter(record.manifest.topic_ids.values())
     for place, acked in sorted(by_place.items()):
         log, name = final.get(place), f"{place[0]}-{place[1]}"
         if log is None or log.start is None:
@@ -107,6 +108,8 @@ def judge_own_producers(record: Record) -> OwnProducersJudged | None:
             unproven.append(f"{name} was not read at the end: {why}")
         elif place[0] in compacted:
             unproven.append(f"{place[0]} is compacted: which of its records were lost is not known")
+        elif made[place[0]] > 1:
+            unproven.append(f"{place[0]} was deleted and made again: which of its records were lost is not known")
         else:
             promised = [row for row in acked if transactions.is_promised(row)]
             judged += _judge_partition(record, place, promised, log)
@@ -114,7 +117,7 @@ def judge_own_producers(record: Record) -> OwnProducersJudged | None:
                 unproven.append(f"{plural(below, 'acked record')} of {name} below the log start {log.start:,}")
     if not sends and not unproven:
         unproven.append("no producer got an ack through the published ports: there is nothing of yours to judge")
-    return OwnProducersJudged(producers=judged, unproven=unproven)
+    return OwnProducersJudged(producers=judged, unproven=[*dict.fromkeys(unproven)])
 
 
 def _read(record: Record) -> tuple[list[WireRow], dict[Place, _FinalLog], list[WireRow]]:

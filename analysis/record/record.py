@@ -22,6 +22,7 @@ from analysis.record.scans import R, Scan, feed_table
 from analysis.record.small_files import Missing
 from analysis.record.timeline import Timeline, load_timeline, watched_timeline
 from analysis.record.whole import Gap, gaps_of
+from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
@@ -127,6 +128,16 @@ class Record(RecordFiles):
     def log_losses(self) -> tuple[BrokerLogLoss, ...] | None:
         """What steps took from logs; None: no steps prove anything."""
         return None if self.proven_steps is None else log_losses(list(self.proven_steps))
+
+    @property
+    def why_metadata_may_be_undone(self) -> str | None:
+        """Why an ISR or a leader epoch may have been used twice; None: it may not."""
+        if self.log_losses is None:
+            return self.why_disks_unknown
+        at, controllers = TopicPartition.parse(METADATA_FOLDER), self.manifest.topology.controllers
+        if any(loss.broker in controllers and loss.costs(*at) for loss in self.log_losses):
+            return "a controller lost its log: an ISR or a leader epoch may have been used twice"
+        return None
 
     @cached_property
     def requests(self) -> tuple[Request, ...] | None:

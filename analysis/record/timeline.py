@@ -20,6 +20,7 @@ from analysis.record.files import RecordFiles
 from ebbtide.record.manifest import WatchFacts
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.record.tables import TABLES
+from ebbtide.record.topic_lives import is_deleted, name_of
 from ebbtide.untrusted.parquet import read_rows
 from ebbtide.untrusted.values import decoding
 
@@ -140,6 +141,11 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return None
         events = self.events_by_offset.get(after.metadata_offset, ())
         return frozenset(one.broker for one in events if one.event == "registered")
+
+    @cached_property
+    def reused_names(self) -> frozenset[str]:
+        """The names that several topics had, one after the other."""
+        return frozenset(name_of(topic) for topic, _ in self.partitions if is_deleted(topic))
 
     @property
     def newest_ns(self) -> int:

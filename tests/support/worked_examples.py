@@ -38,6 +38,7 @@ from ebbtide.record.manifest import (
 from ebbtide.record.node_times import NodeEnd, NodeTimes, Span
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES, WITNESS_SCHEMA
+from ebbtide.record.wire_facts import WireFacts
 from ebbtide.scenario.steps.table import STARTERS
 
 Row = dict[str, Any]
@@ -288,6 +289,7 @@ def _manifest(tables: Mapping[str, list[Row]], setting: Mapping[str, str]) -> Ma
         final_offsets=ends,
         final_transactions=asked,
         producers={"1": producer},
+        wire=WireFacts(unrecorded={setting["published"]: 1}) if "published" in setting else None,
         node_ends=tuple(NodeEnd(node=node, at_ns=ns(60), fault="a fault") for node in setting.get("ended", "").split()),
     )
 
@@ -302,6 +304,7 @@ def _step(number: int, words: dict[str, str]) -> StepEntry:
     step, answer, moved = words.pop("step"), words.pop("answer", "NONE"), words.pop("log_start", None)
     lost = _lost(words.pop("leo", None), words.pop("method", "fs-shutdown"))
     healed_s = words.pop("healed", None)
+    is_proven = words.pop("effect", "") != "-"
     held = {"holds": [words.pop("holds")]} if "holds" in words else {}
     when = Span(first_ns=ns(at_s), last_ns=ns(at_s + 0.1))
     times = NodeTimes(ended=when, log_gone=when if step == "wipe-disk" else None)
@@ -312,7 +315,7 @@ def _step(number: int, words: dict[str, str]) -> StepEntry:
         step=step,
         nodes=nodes,
         fired_ns=ns(at_s),
-        effect_ns=ns(at_s + 0.1),
+        effect_ns=ns(at_s + 0.1) if is_proven else None,
         healed_ns=None if healed_s is None else ns(float(healed_s)),
         parameters={key: int(value) if value.isdigit() else value for key, value in words.items()},
         proof={"probe": "ok", **_log_start(moved, answer, at_s), **lost, **held},

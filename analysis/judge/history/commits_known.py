@@ -115,6 +115,8 @@ def _register(row: Row) -> _Register:
 
 def _failovers(record: Record, partition: int) -> Iterator[_Failover]:
     """Yield the changes of coordinators at which the new one had followed the old one all the time."""
+    if (record.manifest.log_dirs or 1) > 1:
+        return  # a replica that moved to another directory has the HW of its copy
     states = record.timeline.states(OFFSETS_TOPIC, partition)
     reigns = [*_reigns(states)]
     for number, reign in enumerate(reigns[1:], 1):

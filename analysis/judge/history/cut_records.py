@@ -18,10 +18,13 @@ import numpy as np
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import Truncation, truncations
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
+from analysis.record.groups import Ints
 from analysis.record.record import Record
 from analysis.record.row_batches import Rows
 from analysis.record.scans import Scan
 from ebbtide.record.rows import PartitionState
+
+_NEVER = 1 << 62
 
 
 class CutRecords(NamedTuple):
@@ -43,7 +46,7 @@ class _CutOff:
         self._first: Row | None = None
         self.count = 0
 
-    def add(self, rows: Rows, here: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+    def add(self, rows: Rows, here: Ints) -> None:
         """Count the records that the replica had and cut off."""
         acked = rows.where_word("status", "acked") & (rows.numbers("acks") == -1)
         offset, sent, done = rows.numbers("offset"), rows.numbers("sent_ns"), rows.numbers("done_ns")
@@ -104,18 +107,17 @@ def _judged_places(record: Record) -> list[tuple[str, int]]:
     """Return the partitions with elections; none where a step may have hidden what a log lost, or moved it."""
     if record.log_losses is None or (record.manifest.log_dirs or 1) > 1 or "partitions" in record.timeline.missing:
         return []
-    names = [topic for topic, _ in record.timeline.partitions]
-    again = {topic.partition("@")[0] for topic in names if "@" in topic}
     elected = {(one.after.topic, one.after.partition) for one in record.elections}
-    return [place for place in elected if place[0] not in again]
+    return [place for place in elected if place[0] not in record.timeline.reused_names]
 
 
 def _clean_since_ns(record: Record, cut: Truncation, states: Sequence[PartitionState]) -> int:
     """Return when the last event before a truncation was over that explains it."""
     topic, partition = states[0].topic, states[0].partition
-    ends = [
-        loss.done_ns for loss in record.log_losses or () if loss.fired_ns <= cut.at_ns and loss.costs(topic, partition)
-    ]
+    losses = [one for one in record.log_losses or () if one.fired_ns <= cut.at_ns and one.costs(topic, partition)]
+    if losses and record.protocol.has_kip_903(states[0].metadata_offset) is not True:
+        return _NEVER  # a late AlterPartition may have let an empty replica into the ISR, at any time since
+    ends = [loss.done_ns for loss in losses]
     ends += [
         one.after.at_ns
         for one in record.elections
@@ -139,4 +141,4 @@ def _in_isr(states: Sequence[PartitionState], broker: int) -> list[tuple[int, in
             begin = None
         elif begin is None and is_in and (not number or broker in before.isr):
             begin = state.at_ns
-    return found if begin is None else [*found, (begin, 1 << 62)]
+    return found if begin is None else [*found, (begin, _NEVER)]

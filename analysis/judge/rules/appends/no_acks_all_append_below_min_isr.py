@@ -14,10 +14,11 @@ from analysis.judge.rules.judged import Judged
 
 
 def _check(judged: Judged) -> Finding:
-    found = judged.record.seen(FindAppendsBelow)
-    if found.exercised and judged.record.split_steps is None:
+    record, found = judged.record, judged.record.seen(FindAppendsBelow)
+    if found.exercised and record.split_steps is None:
         return unknown_finding("steps.jsonl is missing: whether a leader knew that it was below min ISR is not known")
-    return finding(exercised=found.exercised, violations=found.first, cases=found.appended)
+    doubt = record.why_metadata_may_be_undone
+    return finding(exercised=found.exercised, violations=found.first, cases=found.appended, doubt=doubt)
 
 
 RULE = Clause(
@@ -29,8 +30,8 @@ RULE = Clause(
     needed="never",
     compares_times=True,
     unknown_when=(
-        "`steps.jsonl` is missing. Only where a record with acks=all was sent while the leader "
-        "[surely knew](#the-frozen-hw) that the ISR was below min ISR"
+        "`steps.jsonl` is missing, or a record was appended and a controller lost its log. Only where a record with "
+        "acks=all was sent while the leader [surely knew](#the-frozen-hw) that the ISR was below min ISR"
     ),
     example="""
         Broker 1 leads alone from 5 s on, and min ISR is 2. A record with acks=all is sent at 20 s, and acked.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from analysis.judge.history.log_lines import line_times
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties
+from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties, lasting_partitions
 from analysis.judge.rules.findings import Finding, state_row
 from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
@@ -29,6 +29,7 @@ def _check(judged: Judged) -> Finding:
 
 
 def _duties(record: Record) -> Iterator[Duty]:
+    lasting = lasting_partitions(record)
     for step in filter(_breaks_a_directory, record.proven_steps or ()):
         for broker in step.nodes:
             stopped = [at for at in line_times(record, broker, _STOPS) if at >= (step.fired_ns or 0)]
@@ -38,7 +39,7 @@ def _duties(record: Record) -> Iterator[Duty]:
             for name in step.figures(DirectoryStep.Proof).of(broker).holds or ():
                 at = TopicPartition.parse(name)
                 before = record.timeline.state_at_time(*at, step.fired_ns or 0)
-                if before is None or broker not in before.isr:
+                if before is None or at not in lasting or broker not in before.isr:
                     continue
                 states = [before, *(one for one in record.timeline.states(*at) if one.at_ns > before.at_ns)]
                 elr = record.protocol.is_elr_on(before.metadata_offset)

@@ -14,7 +14,7 @@ that time:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,7 +22,9 @@ from analysis.judge.history.contact import end_of
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
 from analysis.record.record import Record
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
+from ebbtide.record.topic_lives import deletion_times
 from ebbtide.scenario.steps.table import KINDS
 
 PATIENCE = 3
@@ -129,6 +131,16 @@ def _growths(record: Record) -> Sequence[int]:
     """Return when the metadata log was seen to be longer than before."""
     readings = record.clocks.readings
     return [after.at_ns for before, after in pairwise(readings) if after.metadata_end > before.metadata_end]
+
+
+def lasting_partitions(record: Record) -> Mapping[tuple[str, int], Sequence[PartitionState]]:
+    """Return the states of the run's own partitions that are there to the end.
+
+    No row says when a topic was deleted. Only the steps say it, and of the run's own topics the manifest.
+    """
+    gone = {*deletion_times(record.proven_steps or ()), *record.manifest.gone_topics}
+    own = record.manifest.topics.keys() - gone
+    return {at: states for at, states in record.timeline.partitions.items() if at[0] in own}
 
 
 def unfenced_since(record: Record, broker: int) -> int | None:

@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties, healed_ns, unfenced_since
+from analysis.judge.rules.duties.duty import (
+    SECOND_NS,
+    Duty,
+    finding_on_duties,
+    healed_ns,
+    lasting_partitions,
+    unfenced_since,
+)
 from analysis.judge.rules.findings import Finding, state_row
 from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
-from ebbtide.record.topic_lives import deletion_times
+
+_AT_THE_END = 1 << 62
+"""A metadata offset behind all."""
 
 
 def _check(judged: Judged) -> Finding:
@@ -24,13 +33,11 @@ def _duties(record: Record) -> Iterator[Duty]:
     healed = healed_ns(record)
     if healed is None:
         return
-    deleted = deletion_times(record.proven_steps or ())
-    for (topic, _), states in record.timeline.partitions.items():
+    for states in lasting_partitions(record).values():
         last = states[-1]
-        unfenced = [
-            (at_ns, one) for one in (*last.isr, *last.elr) if (at_ns := unfenced_since(record, one)) is not None
-        ]
-        if topic in deleted or not unfenced:
+        members = last.isr or (last.elr if record.protocol.is_elr_on(_AT_THE_END) else ())
+        unfenced = [(at_ns, one) for one in members if (at_ns := unfenced_since(record, one)) is not None]
+        if not unfenced:
             continue
         first_ns, broker = min(unfenced)
         since_ns = max(healed, first_ns, last.at_ns)

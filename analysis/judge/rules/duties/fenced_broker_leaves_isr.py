@@ -11,11 +11,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties
+from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties, lasting_partitions
 from analysis.judge.rules.findings import Finding, state_row
 from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
-from ebbtide.record.topic_lives import deletion_times
 
 
 def _check(judged: Judged) -> Finding:
@@ -24,16 +23,14 @@ def _check(judged: Judged) -> Finding:
 
 def _duties(record: Record) -> Iterator[Duty]:
     timeline, steps = record.timeline, record.proven_steps or ()
-    deleted = deletion_times(steps)
     for event in timeline.brokers:
         if event.event != "fenced":
             continue
         later = [one.at_ns for one in timeline.brokers if one.broker == event.broker and one.at_ns > event.at_ns]
         keeps_last = record.protocol.is_elr_on(event.metadata_offset) is not True
-        for topic, partition in timeline.partitions:
-            states = timeline.states(topic, partition)
+        for states in lasting_partitions(record).values():
             at = bisect_left(states, event.at_ns, key=lambda one: one.at_ns) - 1
-            if at < 0 or event.broker not in states[at].isr or topic in deleted:
+            if at < 0 or event.broker not in states[at].isr:
                 continue
             if keeps_last and any(one.isr == (event.broker,) for one in states[at:]):
                 continue

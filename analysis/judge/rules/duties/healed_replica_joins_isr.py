@@ -12,12 +12,18 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties, healed_ns, unfenced_since
+from analysis.judge.rules.duties.duty import (
+    SECOND_NS,
+    Duty,
+    finding_on_duties,
+    healed_ns,
+    lasting_partitions,
+    unfenced_since,
+)
 from analysis.judge.rules.findings import Finding, state_row
 from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
-from ebbtide.record.topic_lives import deletion_times
 from ebbtide.scenario.steps.disk import TornWriteStep
 
 _DAMAGED = "damaged"
@@ -44,10 +50,9 @@ def _duties(record: Record) -> Iterator[Duty]:
         return
     payload = max((one.payload_bytes for one in known.producers), default=0)
     copying_s = record.row_counts["replicas"] * (payload + _BYTES_OF_A_RECORD) / _BYTES_PER_S
-    deleted = deletion_times(record.proven_steps or ())
-    for (topic, _), states in record.timeline.partitions.items():
+    for states in lasting_partitions(record).values():
         last = states[-1]
-        if topic not in known.topics or topic in deleted or last.leader < 0 or last.adding or last.removing:
+        if last.leader < 0 or last.adding or last.removing:
             continue
         led_ns = next(one.at_ns for one in states if one.leader_epoch == last.leader_epoch)
         for follower in sorted({*last.replicas} - {last.leader}):

@@ -44,7 +44,7 @@ def _check(judged: Judged) -> Finding:
         if len({line.broker for line in mine}) > 1:
             exercised += 1
             violations += _above(after, mine)
-    return finding(exercised=exercised, violations=violations)
+    return finding(exercised=exercised, violations=violations, doubt=record.why_metadata_may_be_undone)
 
 
 def _above(after: PartitionState, lines: Sequence[EpochStart]) -> list[Row]:
@@ -91,7 +91,10 @@ RULE = Clause(
     check=_check,
     needed="never",
     compares_times=True,
-    unknown_when="never. Only where a step ended the leader's process, and the logs of brokers are there",
+    unknown_when=(
+        "a HW is above the end of a log, and a controller lost its log. Only where a step ended the leader's process, "
+        "and the logs of brokers are there"
+    ),
     example="""
         Broker 1 is killed. As the next epoch begins, broker 2 has the HW 9, and the log of broker 3 ends at 7.
         partitions: leader=1; at=40 leader=2 isr=2,3

@@ -14,8 +14,9 @@ from analysis.judge.rules.judged import Judged
 
 
 def _check(judged: Judged) -> Finding:
-    found = judged.record.seen(FindHwsBelowStart)
-    return finding(exercised=found.compared, violations=found.below)
+    record, found = judged.record, judged.record.seen(FindHwsBelowStart)
+    doubt = record.why_metadata_may_be_undone if record.log_losses else None
+    return finding(exercised=found.compared, violations=found.below, doubt=doubt)
 
 
 RULE = Clause(
@@ -28,8 +29,9 @@ RULE = Clause(
     needed="never",
     is_shown_without_steps=True,
     unknown_when=(
-        "`watermarks/` or `replicas/` is not as the run left it. Only where the leader of an epoch was asked for its "
-        "HW twice, and the logs have the last record before that epoch"
+        "`watermarks/` or `replicas/` is not as the run left it, or a HW is below the start and a controller lost its "
+        "log. Only where the leader of an epoch was asked for its HW twice, and the logs have the last record before "
+        "that epoch"
     ),
     example="""
         Epoch 1 begins at offset 2 in the log, behind a record of epoch 0. Its leader serves the HW 2, and then 1.

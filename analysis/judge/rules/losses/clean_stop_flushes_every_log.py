@@ -29,7 +29,9 @@ def _check(judged: Judged) -> Finding:
             before = [
                 one for one in steps[:at] if broker in one.nodes and KINDS[one.step].family in ("process", "disk")
             ]
-            if not before or not before[-1].is_a(StopStep) or proof.method != "fs-shutdown":
+            # A stop without proof may have ended in a crash or a SIGKILL.
+            is_clean = before and before[-1].is_a(StopStep) and before[-1].effect_ns is not None
+            if not is_clean or proof.method != "fs-shutdown":
                 continue
             exercised += 1
             is_troubled = any(one.step in _TROUBLES for one in before)

@@ -24,7 +24,7 @@ from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
 from analysis.record.files import of_partition
 from analysis.record.record import Record
-from ebbtide.record.rows import PartitionState
+from ebbtide.record.rows import ConfigChange, PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.admin import DeleteRecordsStep
 from ebbtide.scenario.steps.disk import PowerLossStep
@@ -62,7 +62,7 @@ def _check(judged: Judged) -> Finding:
 
 def _taken(record: Record) -> Iterator[_Taken]:
     """Yield the measured power losses of replicas that had to flush, and were in the ISR."""
-    flushed_ns = _flushed_since(record)
+    flushed = _flushed_topics(record)
     steps = record.proven_steps or ()
     for step in steps:
         if not step.is_a(PowerLossStep) or step.effect_ns is None:
@@ -77,24 +77,28 @@ def _taken(record: Record) -> Iterator[_Taken]:
                 if not (before := [state for state in states if state.at_ns <= ended.first_ns]):
                     continue
                 epoch = [state for state in before if state.leader_epoch == before[-1].leader_epoch]
-                if topic in flushed_ns and all(broker in one.isr for one in before[-len(epoch) - 1 :]):
-                    since_ns = max(epoch[0].at_ns, flushed_ns[topic]) + LEARNS_WITHIN_NS
+                if topic in flushed and all(broker in one.isr for one in before[-len(epoch) - 1 :]):
+                    since_ns = epoch[0].at_ns + LEARNS_WITHIN_NS
                     doubt = _doubt(record, broker, ended.first_ns, steps)
                     ends = log.leo_after, log.leo_before
                     yield _Taken(broker, before[-1], since_ns, ended.first_ns, *ends, doubt)
 
 
-def _flushed_since(record: Record) -> dict[str, int]:
-    """Return since when each topic has had flush.messages=1, if nobody has changed it since."""
-    found: dict[str, int] = {}
-    changed: set[str] = set()
+def _flushed_topics(record: Record) -> set[str]:
+    """Return the topics that were made with flush.messages=1 and kept it: who learns of a change may learn it late."""
+    made_ns: dict[str, int] = {}
+    for (topic, _), states in record.timeline.partitions.items():
+        made_ns[topic] = min(states[0].at_ns, made_ns.get(topic, states[0].at_ns))
+    changes: dict[str, list[ConfigChange]] = {}
     for change in record.timeline.configs:
         kind, _, topic = change.resource.partition(":")
-        if kind == "topic" and change.name == FLUSH:
-            if topic in found or change.value != "1":
-                changed.add(topic)
-            found[topic] = change.at_ns
-    return {topic: at_ns for topic, at_ns in found.items() if topic not in changed}
+        if kind == "topic" and change.name == FLUSH and topic not in record.timeline.reused_names:
+            changes.setdefault(topic, []).append(change)
+    return {
+        topic
+        for topic, found in changes.items()
+        if len(found) == 1 and found[0].value == "1" and found[0].at_ns <= made_ns.get(topic, 0)
+    }
 
 
 def _doubt(record: Record, broker: int, until_ns: int, steps: Sequence[StepEntry]) -> str | None:
@@ -133,7 +137,8 @@ RULE = Clause(
     compares_times=True,
     unknown_when=(
         "a power loss took acked records, and an unclean election, trouble with the disk or a deletion of records may "
-        "explain that. Only in topics with `flush.messages` at 1, where a step measured what a power loss took"
+        "explain that. Only in topics that were made with `flush.messages` at 1, where a step measured what a power "
+        "loss took"
     ),
     example="""
         Broker 2 is in the ISR. A record is acked at 20 s, and broker 2 loses power at 30 s: its log had the record, and

@@ -32,7 +32,7 @@ def _check(judged: Judged) -> Finding:
     violations: list[Row] = []
     for at, move in log_start_moves(record.proven_steps or ()):
         end = record.manifest.final_offsets.get(str(at))
-        if end is None:
+        if end is None or at.topic in record.timeline.reused_names:
             continue
         exercised += 1
         leader = states[-1].leader if (states := record.timeline.states(*at)) else -1

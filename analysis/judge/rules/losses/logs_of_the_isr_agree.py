@@ -63,11 +63,7 @@ def _doubt(record: Record) -> str | None:
     """Return why two members of the last ISR may differ; None: they may not."""
     if record.ends_early:
         return "the run ended early: a replica may have left the ISR before its log was read"
-    if record.log_losses is None:
-        return record.why_disks_unknown
-    if any(loss.broker in record.manifest.topology.controllers for loss in record.log_losses):
-        return "a controller lost its log: a leader epoch may have been used twice"
-    return None
+    return record.why_metadata_may_be_undone
 
 
 RULE = Clause(

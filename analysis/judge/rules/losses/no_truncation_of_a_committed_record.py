@@ -14,8 +14,8 @@ from analysis.judge.rules.judged import Judged
 
 
 def _check(judged: Judged) -> Finding:
-    found = judged.record.seen(FindCutRecords)
-    return finding(exercised=found.truncations, violations=found.first, cases=found.records)
+    found, doubt = judged.record.seen(FindCutRecords), judged.record.why_metadata_may_be_undone
+    return finding(exercised=found.truncations, violations=found.first, cases=found.records, doubt=doubt)
 
 
 RULE = Clause(
@@ -27,8 +27,9 @@ RULE = Clause(
     needed="never",
     compares_times=True,
     unknown_when=(
-        "`sends/` is not as the run left it. Only where the logs of brokers are there and say that one truncated, not "
-        "with several log directories or a topic that was made again"
+        "`sends/` is not as the run left it, or a record was cut off and a controller lost its log. Only where the "
+        "logs of brokers are there and say that one truncated, not with several log directories or a topic that was "
+        "made again"
     ),
     example="""
         A record is acked at 20 s, with all replicas in the ISR. Broker 2 truncates its log to offset 0 at 40 s.

@@ -20,11 +20,10 @@ from analysis.record.record import Record
 def _check(judged: Judged) -> Finding:
     record = judged.record
     partitions = record.timeline.partitions
-    again = {topic.partition("@")[0] for topic, _ in partitions if "@" in topic}
     states = {
         (f"{topic}-{partition}", state.partition_epoch): state
         for (topic, partition), of_partition in partitions.items()
-        if topic not in again
+        if topic not in record.timeline.reused_names
         for state in of_partition
     }
     names = {name for name, _ in states}
@@ -47,11 +46,7 @@ def _doubt(record: Record) -> str | None:
     """Return why the final metadata log may lack what was committed; None: it cannot."""
     if record.timeline.torn or record.timeline.gaps or record.ends_early:
         return "the metadata log is not whole"
-    if record.log_losses is None:
-        return record.why_disks_unknown
-    if any(loss.broker in record.manifest.topology.controllers for loss in record.log_losses):
-        return "a controller lost its log"
-    return None
+    return record.why_metadata_may_be_undone
 
 
 RULE = Clause(

@@ -38,6 +38,7 @@ class History:
         self.final: Sequence[bytes] | None = ()
         self.log_start = 0
         self.facts = WireFacts()
+        self.topic_ids = {"id": TOPIC}
         self.run = RecordBuilder().on(TOPIC).led_by(1, epoch=2)
 
     def judged(self, folder: Path) -> OwnProducersJudged:
@@ -47,7 +48,7 @@ class History:
         record = self.run.write(folder)
         columns = {name: [row.get(name) for row in rows] for name in WIRE.names}
         write_table(record, "wire", pa.table(columns, schema=WIRE))
-        manifest = msgspec.structs.replace(self.run.manifest(), wire=self.facts)
+        manifest = msgspec.structs.replace(self.run.manifest(), wire=self.facts, topic_ids=self.topic_ids)
         found = judge_own_producers(as_record(record, manifest))
         assert found is not None
         return found
@@ -201,6 +202,14 @@ def test_a_compacted_topic_is_unproven(history: History, tmp_path: Path) -> None
     assert history.judged(tmp_path / "run").unproven == [
         "orders is compacted: which of its records were lost is not known"
     ]
+
+
+def test_a_topic_that_was_deleted_and_made_again_is_unproven(history: History, tmp_path: Path) -> None:
+    history.traffic.produce(records("a"), acks=-1, at=0)
+    history.topic_ids["another"] = TOPIC
+    judged = history.judged(tmp_path / "run")
+    assert judged.lossy == []
+    assert judged.unproven == ["orders was deleted and made again: which of its records were lost is not known"]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ from worked_examples import Example, record_of
 from analysis.judge.causes.gone_topics import of_gone_topics
 from analysis.judge.history.evidence import AttributedAnomaly, Attribution
 from analysis.reconcile.model import LostRange
+from ebbtide.record.wire_facts import WireFacts
 
 
-def cause(folder: Path, steps: str, topic: str = "t") -> tuple[str | None, str]:
+def cause(folder: Path, steps: str, topic: str = "t", wire: WireFacts | None = None) -> tuple[str | None, str]:
     """Return the cause of a loss of t-0 and its reason, where one topic is gone."""
     record = record_of(Example({"steps": [steps]}, "", ""), folder / "record")
-    record.manifest = msgspec.structs.replace(record.manifest, gone_topics=(topic,))
+    record.manifest = msgspec.structs.replace(record.manifest, gone_topics=(topic,), wire=wire)
     lost = LostRange(
         kind="lost",
         topic="t",
@@ -42,8 +43,14 @@ def test_without_a_step_on_the_disks_of_controllers_nothing_explains_it(tmp_path
 def test_where_the_disks_of_controllers_were_replaced_nobody_knows_a_cause(tmp_path: Path) -> None:
     found, why = cause(tmp_path, "step=wipe-disk nodes=100,101,102 at=5")
     assert found is None
-    assert "step 0 (wipe-disk) took what they had stored" in why
+    assert "step 0 (wipe-disk) may explain it" in why
 
 
 def test_other_topics_keep_their_cause(tmp_path: Path) -> None:
     assert cause(tmp_path, "step=kill nodes=1 at=5", topic="u")[0] == "unclean-election"
+
+
+def test_a_client_through_published_ports_may_have_deleted_it(tmp_path: Path) -> None:
+    kill = "step=kill nodes=100,101,102 at=5"
+    assert cause(tmp_path / "deletes", kill, wire=WireFacts(unrecorded={"DeleteTopics": 1}))[0] is None
+    assert cause(tmp_path / "others", kill, wire=WireFacts(unrecorded={"CreateTopics": 1}))[0] == "unexplained"

@@ -83,6 +83,10 @@ def test_a_leader_that_registered_again_says_nothing(tmp_path: Path) -> None:
     assert status(tmp_path, more="brokers: broker=1 at=15\n") == "not-exercised"
 
 
+def test_where_a_controller_lost_its_log_another_leader_may_have_had_that_epoch(tmp_path: Path) -> None:
+    assert status(tmp_path, more="steps: step=wipe-disk nodes=100 at=40\n") == "unknown"
+
+
 def test_an_isr_of_min_isr_takes_the_record(tmp_path: Path) -> None:
     assert status(tmp_path, led="leader=1; at=5 isr=1,2") == "not-exercised"
 

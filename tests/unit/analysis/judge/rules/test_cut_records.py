@@ -65,5 +65,15 @@ def test_a_leader_whose_disk_lost_the_record_may_lack_it(tmp_path: Path) -> None
     assert status(tmp_path / "kill", more="steps: step=kill nodes=3 at=25\n") == "violated"
 
 
+def test_before_kip_903_an_empty_replica_may_join_the_isr_late_and_lead(tmp_path: Path) -> None:
+    lost = "steps: step=wipe-disk nodes=3 at=10\n"
+    assert status(tmp_path, more=f"{lost}setting: kafka=3.4.1\n") == "holds"
+    assert status(tmp_path / "later", more=lost) == "violated"
+
+
+def test_where_a_controller_lost_its_log_the_leader_may_have_been_outside_the_isr(tmp_path: Path) -> None:
+    assert status(tmp_path, more="steps: step=wipe-disk nodes=100 at=10\n") == "unknown"
+
+
 def test_logs_without_a_truncation_say_nothing(tmp_path: Path) -> None:
     assert status(tmp_path, to="none") == "not-exercised"

@@ -93,6 +93,11 @@ def test_a_broker_that_is_unfenced_at_once_owes_nothing(tmp_path: Path) -> None:
     assert found(FENCED, tmp_path, brokers=events) == ("not-exercised", "")
 
 
+def test_a_topic_of_other_clients_may_have_been_deleted(tmp_path: Path) -> None:
+    others = "topic=u leader=1"
+    assert found(FENCED, tmp_path, partitions=others) == ("not-exercised", "")
+
+
 KILL = "step=kill nodes=3 at=5"
 
 

@@ -59,3 +59,8 @@ def test_a_log_without_the_record_before_an_epoch_does_not_say_where_it_begins(t
 
 def test_the_log_of_any_replica_says_it(tmp_path: Path) -> None:
     assert status(tmp_path, served=answer(1), log="broker=3 0=1 1=2; broker=3 leader_epoch=1 2=3") == "violated"
+
+
+def test_where_a_controller_lost_its_log_two_leaders_may_have_had_one_epoch(tmp_path: Path) -> None:
+    lost = "\nsteps: step=wipe-disk nodes=100 at=5"
+    assert status(tmp_path, served=answer(1) + lost) == "unknown"

@@ -76,5 +76,10 @@ def test_where_a_log_may_lack_records_nothing_is_compared(tmp_path: Path, led: s
     assert status(tmp_path, *lines, led=led, steps=steps) == "not-exercised"
 
 
+def test_where_a_controller_lost_its_log_the_isr_may_be_an_older_one(tmp_path: Path) -> None:
+    steps = f"{KILLED}; step=wipe-disk nodes=100 at=60"
+    assert status(tmp_path, line(2, 9, 8), line(3, 7, 5), steps=steps) == "unknown"
+
+
 def test_what_the_old_leader_itself_lost_does_not_matter(tmp_path: Path) -> None:
     assert status(tmp_path, line(2, 9, 9), line(3, 7, 5), steps="step=power-loss nodes=1 at=30") == "violated"

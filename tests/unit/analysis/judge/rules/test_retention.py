@@ -16,9 +16,9 @@ HOUR = "resource=topic:t name=retention.ms value=3600000 at=40"
 BYTES = "resource=topic:t name=retention.bytes value=1000 at=0.9"
 
 
-def status(folder: Path, *, log_start: int = 300, configs: str = WEEK, steps: str = "") -> str:
+def status(folder: Path, *, log_start: int = 300, configs: str = WEEK, steps: str = "", more: str = "") -> str:
     """What the clause finds where the final log begins at 300."""
-    rows = f"Rows.\nsetting: sends log_start={log_start}\nsends: 0=1\nconfigs: {configs}\n{steps}\ngives:"
+    rows = f"Rows.\nsetting: sends log_start={log_start} {more}\nsends: 0=1\nconfigs: {configs}\n{steps}\ngives:"
     record_of(example_of(DeclaredRule(module="made", example=rows)), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
@@ -47,3 +47,7 @@ def test_a_config_of_another_topic_does_not(tmp_path: Path) -> None:
 )
 def test_steps_may_explain_it(tmp_path: Path, steps: str, found: str) -> None:
     assert status(tmp_path, steps=steps) == found
+
+
+def test_through_published_ports_others_may_have_deleted_them(tmp_path: Path) -> None:
+    assert status(tmp_path, more="published=DeleteRecords") == "not-exercised"
