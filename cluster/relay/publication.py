@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import msgspec
 from cluster.host.children import Child, start_child
 from cluster.host.host_ports import HostPorts
 from cluster.host.ledger import Ledger
+from cluster.host.private_folder import PrivateFolder
 from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError
@@ -24,8 +24,8 @@ _TABLE = "wire/relay.parquet"
 class Publication:
     """Leads `ports` to `targets`, by broker.
 
-    If they record, what passes becomes the table `wire` of the record `folder`. The
-    spool, with payloads, is in the folder `scratch`, which is not kept.
+    If they record, what passes becomes the table `wire` of the record `folder`. The spool, with payloads, is in the
+    folder `scratch`, which is not kept. It is in the ledger, so that `ebbtide clean` removes it after a SIGKILL.
     """
 
     def __init__(
@@ -42,6 +42,8 @@ class Publication:
         self._bootstrap = bootstrap
         self._ledger, self._ports, self._namespace, self._targets = ledger, ports, namespace, targets
         self._logs = folder / LOGS_DIR
+        self._payloads: PrivateFolder | None = None
+        self._recorded: WireFacts | None = None
         self._spool, self._facts = scratch / "spool", scratch / "wire.json"
         self._decoder = self._start_decoder(folder / _TABLE) if ports.records else None
         self._serve(self._spool if ports.records else None)
@@ -66,18 +68,20 @@ class Publication:
     def end_recording(self) -> WireFacts | None:
         """Make the table `wire`, remove the spool, and return what the table rests on; None if nothing was recorded.
 
-        It ends the connections through the ports. What passes after that is not recorded. Raises `HarnessError`.
+        It ends the connections through the ports. What passes after that is not recorded. A second call only returns
+        the same. Raises `HarnessError`.
         """
         if self._decoder is None:
-            return None
+            return self._recorded
         self._ports.end()
         self._decoder.wait(FINISH_TIMEOUT_S)
         self.check()
         self._decoder = None
-        facts = msgspec.json.decode(self._facts.read_bytes(), type=WireFacts)
-        shutil.rmtree(self._spool)
+        self._recorded = msgspec.json.decode(self._facts.read_bytes(), type=WireFacts)
+        if self._payloads is not None:
+            self._ledger.undo(self._payloads)
         self._serve(None)
-        return facts
+        return self._recorded
 
     @property
     def _decoder_log(self) -> Path:
@@ -87,7 +91,9 @@ class Publication:
         self._ports.serve(self._ledger, self._namespace, self._targets, self._logs / "relay.log", spool)
 
     def _start_decoder(self, table: Path) -> Child:
-        self._spool.mkdir(parents=True, mode=0o700)
+        # It is empty until the relay starts, and in the ledger by then.
+        self._payloads = PrivateFolder.make(self._spool)
+        self._ledger.record(self._payloads)
         argv = [*module_command("cluster.relay.decode"), "--clock-base", str(run_clock.base_ns())]
         argv += ["--spool", str(self._spool), "--table", str(table), "--facts", str(self._facts)]
         argv += ["--bootstrap", ",".join(self._bootstrap)]
