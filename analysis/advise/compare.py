@@ -92,15 +92,14 @@ def _change(before: AdvisedGroup, after: AdvisedGroup, names: list[str], desks: 
     kinds: dict[str, list[str]] = {"saved": [], "new": [], "other": []}
     for first, second in _pairs(before, after, desks):
         was, now = first.acks_all.says, second.acks_all.says
-        text = f"{second.event.what}, {second.event.when}"
         if was == now:
             continue
         if (was, now) == ("loses", "survives"):
-            kinds["saved"].append(text)
+            kinds["saved"].append(second.event.in_words)
         elif now == "loses":
-            kinds["new"].append(text)
+            kinds["new"].append(second.event.in_words)
         else:
-            kinds["other"].append(f"{text}: {was}, now {now}")
+            kinds["other"].append(f"{second.event.in_words}: {was}, now {now}")
     return TopicsChange(
         topics=tuple(names),
         before=before.group.settings.in_words(),

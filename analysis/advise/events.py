@@ -47,6 +47,11 @@ class AdvisedEvent(msgspec.Struct, frozen=True, kw_only=True):
     only_beyond: str | None = None
     """The key of an event; this one says nothing more where that one loses."""
 
+    @property
+    def in_words(self) -> str:
+        """What happens, and when."""
+        return f"{self.what}, {self.when}"
+
     def bounds(self, group: TopicGroup, acks: Literal["all", "1"]) -> Bounds:
         """Return the bounds of the search for a group."""
         settings = group.settings
@@ -100,7 +105,7 @@ def fixed_events(group: TopicGroup, release: ReleaseFacts) -> Iterator[AdvisedEv
     )
     yield AdvisedEvent(
         key="power-in-turn",
-        what="one broker after the other loses power",
+        what="each broker loses power",
         when=IN_TURN,
         likelihood="rare",
         budget={"power_losses": rf},

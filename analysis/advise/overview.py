@@ -51,7 +51,7 @@ def topics_losing_by(groups: Sequence[AdvisedGroup]) -> dict[Likelihood, tuple[s
         for group in groups:
             for line in losing_lines(group):
                 if (event := line.today.event).likelihood == likelihood:
-                    events.setdefault(f"{event.what}, {event.when}", set()).update(group.group.topics)
+                    events.setdefault(event.in_words, set()).update(group.group.topics)
         if events:
             widest = max(events, key=lambda one: len(events[one]))
             found[likelihood] = widest, len(set().union(*events.values()))

@@ -123,7 +123,7 @@ def remedies_for(
             parts=change.parts,
             prices=prices,
             cost=change.cost,
-            saves=tuple(f"{one.what}, {one.when}" for one in fitting),
+            saves=tuple(one.in_words for one in fitting),
             keys=tuple(one.key for one in saves),
         )
         found.append(remedy)

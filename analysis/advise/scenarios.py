@@ -243,14 +243,14 @@ def _config(settings: GroupSettings) -> dict[str, str]:
 
 def _title(line: AdviceLine, settings: GroupSettings, acks: str, answer: EventAnswer) -> str:
     verb = "loses" if answer.says == "loses" else "survives"
-    return f"{settings.in_words()}, {acks} {verb}: {line.event.what}, {line.event.when}"
+    return f"{settings.in_words()}, {acks} {verb}: {line.event.in_words}"
 
 
 def _description(line: AdviceLine, release: ReleaseFacts, answer: EventAnswer) -> str:
     elr = "on" if release.is_elr_on else "off"
     return (
-        f"Written by `ebbtide advise` for Kafka {release.kafka}, ELR {elr}. The event: {line.event.what}, "
-        f"{line.event.when}. {_how(answer)}."
+        f"Written by `ebbtide advise` for Kafka {release.kafka}, ELR {elr}. The event: {line.event.in_words}. "
+        f"{_how(answer)}."
     )
 
 

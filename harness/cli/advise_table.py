@@ -91,7 +91,7 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
             "in runs near these events, by runtime (docs/scenarios.md), without acks=0 (docs/your-settings.md):",
         )
     for event, found in measured:
-        _say("", f"{event.what}, {event.when}: {'; '.join(found)}", mark="- ")
+        _say("", f"{event.in_words}: {'; '.join(found)}", mark="- ")
     for remedy in advised.remedies:
         _say(
             "change:",
