@@ -91,14 +91,9 @@ def judge_own_producers(record: Record) -> OwnProducersJudged | None:
     facts = record.manifest.wire
     if facts is None:
         return None
-    sends, final, ends = _read(record)
+    by_place, final, ends = _read(record)
     judged: list[OwnProducer] = []
     unproven = list(_unread(facts))
-    by_place: dict[Place, list[WireRow]] = defaultdict(list)
-    for row in sends:
-        assert row.topic is not None
-        assert row.partition is not None
-        by_place[row.topic, row.partition].append(row)
     compacted, transactions = _compacted(record), _TransactionEnds(ends)
     made = Counter(record.manifest.topic_ids.values())
     for place, acked in sorted(by_place.items()):
@@ -115,29 +110,28 @@ def judge_own_producers(record: Record) -> OwnProducersJudged | None:
             judged += _judge_partition(record, place, promised, log)
             if below := sum(row.offset is not None and row.offset < log.start for row in promised):
                 unproven.append(f"{plural(below, 'acked record')} of {name} below the log start {log.start:,}")
-    if not sends and not unproven:
+    if not by_place and not unproven:
         unproven.append("no producer got an ack through the published ports: there is nothing of yours to judge")
     return OwnProducersJudged(producers=judged, unproven=[*dict.fromkeys(unproven)])
 
 
-def _read(record: Record) -> tuple[list[WireRow], dict[Place, _FinalLog], list[WireRow]]:
-    """Return the acked sends, the final logs, and the ends of transactions."""
-    sends, ends = [], []
+def _read(record: Record) -> tuple[Mapping[Place, list[WireRow]], Mapping[Place, _FinalLog], list[WireRow]]:
+    """Return the acked sends and the final logs by partition, and the ends of transactions."""
+    sends: dict[Place, list[WireRow]] = defaultdict(list)
     final: dict[Place, _FinalLog] = defaultdict(_FinalLog)
+    ends = []
     for row in record.rows("wire", WireRow):
-        if row.kind == "produce" and row.status == "acked" and row.acks != 0:
-            sends.append(row)
-        elif row.kind == "end-txn":
+        if row.kind == "end-txn":
             ends.append(row)
-        elif row.kind in ("final", "final-log"):
-            assert row.topic is not None
-            assert row.partition is not None
-            assert row.offset is not None
-            log = final[row.topic, row.partition]
-            if row.kind == "final-log":
-                log.start = row.offset
-            else:
-                log.records[row.offset] = row.digest or 0, row.leader_epoch or 0
+        if row.topic is None or row.partition is None:
+            continue
+        place = row.topic, row.partition
+        if row.kind == "produce" and row.status == "acked" and row.acks != 0:
+            sends[place].append(row)
+        elif row.kind == "final-log":
+            final[place].start = row.offset
+        elif row.kind == "final" and row.offset is not None:
+            final[place].records[row.offset] = row.digest or 0, row.leader_epoch or 0
     return sends, final, ends
 
 

@@ -79,7 +79,15 @@ class KafkaSetting(msgspec.Struct, frozen=True):
         return cls(cast(Place, place), name, type_, first, last, tuple(defaults))
 
 
-class RefusedKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+_OF_PLACES = {
+    "librdkafka_consumer": "librdkafka-consumer",
+    "kafka_python": "kafka-python",
+    "kafka_python_consumer": "kafka-python-consumer",
+}
+"""The places of `RefusedKind` whose names have a dash."""
+
+
+class RefusedKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=_OF_PLACES):
     """A kind of settings that no scenario may set.
 
     - `why`: ends the sentence "a scenario cannot set this: ...".

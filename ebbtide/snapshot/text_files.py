@@ -35,6 +35,8 @@ READABLE = (TOPICS_LIST, FEATURES_LIST, SERVER_PROPERTIES)
 NEXT_TOPIC = "the-next-topic"
 """Stands for a topic that somebody makes without further words: what a server.properties decides."""
 
+_LIST = "kafka-topics.sh --bootstrap-server HOST:PORT --describe > topics.txt"
+_DESCRIBE = "kafka-features.sh --bootstrap-server HOST:PORT describe > features.txt"
 _COLUMN = re.compile(r"([A-Z][A-Za-z ]*): *([^\t]*)")
 _IDS = re.compile(r"[0-9]{1,10}(?:, *[0-9]{1,10})*")
 _OF_INTERNAL = {
@@ -186,7 +188,10 @@ def _partition(path: Path, line: int, columns: dict[str, str]) -> SnapshotPartit
         if text in ("", "N/A"):
             return () if text == "" and name in columns else None
         if not _IDS.fullmatch(text):
-            raise UsageError("not ids of brokers", where=f"{path}:{line}", got=f"{name}: {text[:60]}")
+            got = f"{name}: {text[:60]}"
+            raise UsageError(
+                "not ids of brokers", where=f"{path}:{line}", got=got, allowed="ids such as 1,2,3", next=_LIST
+            )
         return tuple(int(one) for one in text.split(","))
 
     leader = columns.get("Leader", "none")
@@ -215,7 +220,8 @@ def _features(path: Path, text: str) -> tuple[dict[str, int], tuple[int, int] | 
         levels = [METADATA_VERSIONS.get(one, int(one) if one.isdecimal() else -1) for one in texts]
         if min(levels) < 0:
             got = line.strip()[:100]
-            raise UsageError("not a feature with its levels", where=f"{path}:{number}", got=got)
+            where, allowed = f"{path}:{number}", f"a line with {', '.join(names)}"
+            raise UsageError("not a feature with its levels", where=where, got=got, allowed=allowed, next=_DESCRIBE)
         features[columns["Feature"]] = levels[2]
         if columns["Feature"] == METADATA_VERSION:
             supported = levels[0], levels[1]

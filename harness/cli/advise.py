@@ -152,7 +152,8 @@ def _check_question(args: Args) -> None:
         )
     for option in ("assume", "html", "scenario"):
         if asks is not None and getattr(args, option) is not None:
-            raise UsageError(f"--{option} is for the whole advice", where=f"--{option}", got=f"beside {asks}")
+            what, allowed = f"--{option} is for the whole advice", f"--{option} without {asks}"
+            raise UsageError(what, where=f"--{option}", got=f"beside {asks}", allowed=allowed)
 
 
 def _say_down(args: Args, snapshot: ClusterSnapshot) -> ExitCode:

@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis.judge.history.client_downs import client_downs
 from analysis.judge.rules.groups.positions import groups_of, why_unknown_membership
-from analysis.record.groups import Ints
+from analysis.record.groups import BITS, Bools, Ints
 from analysis.record.record import Record
 from analysis.record.row_batches import Rows
 from analysis.record.scans import Scan
@@ -41,8 +41,6 @@ FACTS = (
         "records that members of a group got again, such as after an end between handling and commit",
     ),
 )
-
-_BITS = 6
 
 
 def count(record: Record) -> Mapping[str, int]:
@@ -100,7 +98,7 @@ class LeftUnanswered(Scan[Left]):
         return np.unique(np.concatenate(self._values))
 
     @cached_property
-    def _is_there(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _is_there(self) -> Bools:
         return np.zeros(len(self._left), np.bool_)
 
     def result(self) -> Left:
@@ -137,8 +135,8 @@ class GotAgain(Scan[int]):
             seen = self._seen.setdefault((group, topic, partition), {})
             distinct = np.unique(offsets[here])
             self._again += len(here) - len(distinct)
-            blocks, begins = np.unique(distinct >> _BITS, return_index=True)
-            bits = np.uint64(1) << (distinct & (2**_BITS - 1)).astype(np.uint64)
+            blocks, begins = np.unique(distinct >> BITS, return_index=True)
+            bits = np.uint64(1) << (distinct & (2**BITS - 1)).astype(np.uint64)
             masks = np.bitwise_or.reduceat(bits, begins)
             for block, mask in zip(blocks.tolist(), masks.tolist(), strict=True):
                 before = seen.get(block, 0)
