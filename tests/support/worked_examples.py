@@ -303,13 +303,11 @@ def _step(number: int, words: dict[str, str]) -> StepEntry:
     nodes, at_s = tuple(int(node) for node in words.pop("nodes").split(",")), float(words.pop("at"))
     step, answer, moved = words.pop("step"), words.pop("answer", "NONE"), words.pop("log_start", None)
     lost = _lost(words.pop("leo", None), words.pop("method", "fs-shutdown"))
-    healed_s = words.pop("healed", None)
-    is_proven = words.pop("effect", "") != "-"
+    healed_s, is_proven = words.pop("healed", None), words.pop("effect", "") != "-"
     held = {"holds": [words.pop("holds")]} if "holds" in words else {}
     when = Span(first_ns=ns(at_s), last_ns=ns(at_s + 0.1))
-    times = NodeTimes(ended=when, log_gone=when if step == "wipe-disk" else None)
-    if step in STARTERS:
-        times = NodeTimes(started=when)
+    ended = NodeTimes(ended=when, log_gone=when if step == "wipe-disk" else None)
+    times = NodeTimes(started=when) if step in STARTERS else ended
     return StepEntry(
         index=number,
         step=step,
