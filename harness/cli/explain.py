@@ -104,13 +104,17 @@ def _print_no_loss(args: Args, verdict: Verdict) -> ExitCode:
 
     is_known = count_lost(verdict) is not None
     to = sys.stderr if args.json else sys.stdout
-    if is_known:
+    if own := verdict.own_losses:
+        print(f"{args.run}: no acked record of Ebbtide's clients is lost, but of yours", file=to)
+        for loss in own:
+            print(f"  {loss}", file=to)
+    elif is_known:
         print(f"{args.run}: no acked record is lost", file=to)
     else:
         print(f"{args.run}: it is not known whether an acked record is lost", file=to)
         for why in verdict.why:
             print(f"  {why}", file=to)
-    next_ = f"ebbtide explain {shlex.quote(str(args.run))} TOPIC-PARTITION:OFFSET    (explains any record)"
+    next_ = f"ebbtide explain {shlex.quote(str(args.run))} TOPIC-PARTITION:OFFSET    (explains any record of Ebbtide's clients)"
     print(f"next: {next_}", file=to)
     if args.json:
         print_json(None)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
-from judge_records import Story, last_replica_standing, ns
+from judge_records import Story, healthy_story, last_replica_standing, ns
 from records import as_record
 
 from analysis.explain.life import explain
 from analysis.explain.subject import nothing_to_explain, subject_of_value
-from ebbtide.errors import UsageError
+from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, failure_keys
+from ebbtide.record.own_producers import OwnProducer
 from ebbtide.record.tables import TABLES
 from ebbtide.record.verdict import Counts, read_judgement, unfinished_verdict, write_verdict
 from harness.cli.main import main
@@ -94,3 +96,15 @@ def test_replicas_with_empty_logs_are_known_not_to_have_the_record(tmp_path: Pat
     record = as_record(tmp_path)
     places = explain(record, subject_of_value(record, 1)).places
     assert [place.text for place in places] == ["does not have it: its log is empty"] * 3
+
+
+def test_where_only_own_producers_lost_records_their_losses_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = healthy_story(tmp_path)
+    lost = OwnProducer(client="orders-1", acks=1, topic="orders", partition=0, acked=600, lost=500, why="broker 2 led")
+    write_verdict(RecordFolder(story.record), msgspec.structs.replace(story.judge(), own_producers=[lost]))
+    assert main(["explain", str(story.record)]) == ExitCode.AS_PREDICTED
+    out = capsys.readouterr().out
+    assert "no acked record is lost" not in out
+    assert str(lost) in out
