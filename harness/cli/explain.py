@@ -114,8 +114,8 @@ def _print_no_loss(args: Args, verdict: Verdict) -> ExitCode:
         print(f"{args.run}: it is not known whether an acked record is lost", file=to)
         for why in verdict.why:
             print(f"  {why}", file=to)
-    next_ = f"ebbtide explain {shlex.quote(str(args.run))} TOPIC-PARTITION:OFFSET    (explains any record of Ebbtide's clients)"
-    print(f"next: {next_}", file=to)
+    next_ = f"ebbtide explain {shlex.quote(str(args.run))} TOPIC-PARTITION:OFFSET"
+    print(f"next: {next_}    (explains any record of Ebbtide's clients)", file=to)
     if args.json:
         print_json(None)
     return ExitCode.AS_PREDICTED if is_known else ExitCode.INCONCLUSIVE
