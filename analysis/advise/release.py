@@ -70,7 +70,8 @@ def release_of(snapshot: ClusterSnapshot) -> ReleaseFacts:
     if not known:
         raise UsageError(
             "the release of the brokers is not known",
-            got=", ".join(f"{METADATA_VERSION} up to {highest}" for _, highest in sorted(ranges)) or "no levels",
+            got=", ".join(f"{METADATA_VERSION} up to {highest}" for _, highest in sorted(ranges))
+            or f"no {METADATA_VERSION}, from which the release would follow",
             allowed="3.3 to 4.4",
             next=f"{ASSUME}    (if you know which release it behaves like)",
         )
