@@ -128,13 +128,14 @@ def _failovers(record: Record, partition: int) -> Iterator[_Failover]:
             for earlier, later in zip(followed, [*followed[1:], reign[0]], strict=True)
         )
         begins_ns = followed[0].at_ns
-        ends = [state.at_ns for state in states if state.metadata_offset > reign[-1].metadata_offset]
+        after = (state.at_ns for state in states if state.metadata_offset > reign[-1].metadata_offset)
+        ends_ns = min(after, default=1 << 62)
         again = any(
-            one.broker == broker and one.event == "registered" and begins_ns <= one.at_ns <= min([*ends, 1 << 62])
+            one.broker == broker and one.event == "registered" and begins_ns <= one.at_ns <= ends_ns
             for one in record.timeline.brokers
         )
         if is_whole and not again and broker != before[0].leader and all(broker in one.isr for one in followed):
-            until_ns = min([*ends, 1 << 62]) - CLOCKS_AGREE_NS
+            until_ns = ends_ns - CLOCKS_AGREE_NS
             yield _Failover(broker, reign[0].leader_epoch, before[0].at_ns, reign[0].at_ns, until_ns)
 
 

@@ -91,7 +91,7 @@ class StartClientStep(ClientStep, frozen=True, kw_only=True, tag="start-client")
     kind = _client(
         does="starts a producer or consumer that a step took down",
         note="a producer sends what is left of its `count`; a member goes on from its group's offsets, a consumer "
-        "without a group begins anew",
+        "without a group begins again",
         proof="it was down, and the new process says that it works",
         counted=("clients-started", "clients started again"),
     )
