@@ -20,6 +20,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from analysis.causes.evidence import NEVER
 from analysis.judge.history.contact import Interval, LeaderContact, intervals_below
 from analysis.judge.history.evidence import Row
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
@@ -28,7 +29,6 @@ from analysis.record.record import Record
 from analysis.record.row_batches import Rows
 from analysis.record.scans import Scan
 
-_NEVER = 1 << 62
 _SENT_AGAIN_NS = 20_000_000_000
 """How long before the stretch a record was sent that may have been sent again in it."""
 
@@ -47,7 +47,7 @@ class _LogBelow:
     def __init__(self, interval: Interval, grown_ns: int | None) -> None:
         self.interval = interval
         self._from_ns = interval.start_ns + CLOCKS_AGREE_NS
-        self._until_ns = _NEVER if grown_ns is None else grown_ns - CLOCKS_AGREE_NS
+        self._until_ns = NEVER if grown_ns is None else grown_ns - CLOCKS_AGREE_NS
         self._served = 0
         self._sent: list[Ints] = [np.empty((4, 0), np.int64)]
         self._stands: list[Ints] = [np.empty((2, 0), np.int64)]
@@ -84,7 +84,7 @@ class _LogBelow:
         """Return the records with acks=all that were appended while the ISR was below min ISR, by offset."""
         sent = {value: rest for value, *rest in np.concatenate(self._sent, axis=1).T.tolist()}
         stands = sorted({(offset, value) for offset, value in np.concatenate(self._stands, axis=1).T.tolist()})
-        begin = min((offset for offset, value in stands if sent[value][1] >= self._from_ns), default=_NEVER)
+        begin = min((offset for offset, value in stands if sent[value][1] >= self._from_ns), default=NEVER)
         end = max([self._served, *(offset + 1 for offset, value in stands if sent[value][2] == offset)])
         one = self.interval
         return [
@@ -101,7 +101,7 @@ class _LogBelow:
                 "since": one.metadata_offset,
             }
             for offset, value in stands
-            if sent[value][0] == -1 and offset >= begin and (self._until_ns == _NEVER or offset < end)
+            if sent[value][0] == -1 and offset >= begin and (self._until_ns == NEVER or offset < end)
         ]
 
 

@@ -21,6 +21,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from analysis.causes.evidence import NEVER
 from analysis.judge.history.evidence import Row
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.record import Record
@@ -129,7 +130,7 @@ def _failovers(record: Record, partition: int) -> Iterator[_Failover]:
         )
         begins_ns = followed[0].at_ns
         after = (state.at_ns for state in states if state.metadata_offset > reign[-1].metadata_offset)
-        ends_ns = min(after, default=1 << 62)
+        ends_ns = min(after, default=NEVER)
         again = any(
             one.broker == broker and one.event == "registered" and begins_ns <= one.at_ns <= ends_ns
             for one in record.timeline.brokers

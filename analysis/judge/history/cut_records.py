@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from analysis.causes.evidence import NEVER
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import Truncation, truncations
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
@@ -23,8 +24,6 @@ from analysis.record.record import Record
 from analysis.record.row_batches import Rows
 from analysis.record.scans import Scan
 from ebbtide.record.rows import PartitionState
-
-_NEVER = 1 << 62
 
 
 class CutRecords(NamedTuple):
@@ -116,7 +115,7 @@ def _clean_since_ns(record: Record, cut: Truncation, states: Sequence[PartitionS
     topic, partition = states[0].topic, states[0].partition
     losses = [one for one in record.log_losses or () if one.fired_ns <= cut.at_ns and one.costs(topic, partition)]
     if losses and record.protocol.has_kip_903(states[0].metadata_offset) is not True:
-        return _NEVER  # a late AlterPartition may have let an empty replica into the ISR, at any time since
+        return NEVER  # a late AlterPartition may have let an empty replica into the ISR, at any time since
     ends = [loss.done_ns for loss in losses]
     ends += [
         one.after.at_ns
@@ -141,4 +140,4 @@ def _in_isr(states: Sequence[PartitionState], broker: int) -> list[tuple[int, in
             begin = None
         elif begin is None and is_in and (not number or broker in before.isr):
             begin = state.at_ns
-    return found if begin is None else [*found, (begin, _NEVER)]
+    return found if begin is None else [*found, (begin, NEVER)]

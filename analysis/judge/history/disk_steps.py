@@ -1,11 +1,13 @@
-"""Finds the step that may explain why nodes no longer have, or can use, what they had stored."""
+"""Finds what steps did to disks: the step that may explain a loss, and the logs measured around a power loss."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from analysis.record.record import Record
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.disk import PowerLossStep
 from ebbtide.scenario.steps.table import CLOCK_KINDS, NEEDS_A_SOUND_VOLUME
 
 _TOUCHES = NEEDS_A_SOUND_VOLUME | CLOCK_KINDS
@@ -19,3 +21,29 @@ def step_on_disks_of(record: Record, nodes: Collection[int], until_ns: int | Non
         if until_ns is None or step.fired_ns <= until_ns:
             return step
     return None
+
+
+class MeasuredLog(NamedTuple):
+    """A power loss left the log of a broker's replica with the end `after`. It had ended at `before`."""
+
+    step: StepEntry
+    broker: int
+    topic: str
+    partition: int
+    before: int
+    after: int
+
+
+def measured_power_losses(record: Record) -> Iterator[MeasuredLog]:
+    """Yield each log that a step measured right before and right after a power loss, in the order of the steps.
+
+    Only the kernel's own method counts (`fs-shutdown`): it takes exactly what was not fsynced.
+    """
+    for step in record.proven_steps or ():
+        for broker in step.nodes if step.is_a(PowerLossStep) and step.effect_ns is not None else ():
+            proof = step.figures(PowerLossStep.Proof).of(broker)
+            logs = proof.logs or {} if proof.method == "fs-shutdown" else {}
+            for topic, partition in record.timeline.partitions:
+                log = logs.get(f"{topic}-{partition}")
+                if log is not None and log.leo_before is not None and log.leo_after is not None:
+                    yield MeasuredLog(step, broker, topic, partition, log.leo_before, log.leo_after)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analysis.causes.evidence import NEVER
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.duties.duty import (
     SECOND_NS,
@@ -21,9 +22,6 @@ from analysis.judge.rules.findings import Finding, state_row
 from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
 
-_AT_THE_END = 1 << 62
-"""A metadata offset behind all."""
-
 
 def _check(judged: Judged) -> Finding:
     return finding_on_duties(judged.record, _duties(judged.record))
@@ -35,7 +33,7 @@ def _duties(record: Record) -> Iterator[Duty]:
         return
     for states in lasting_partitions(record).values():
         last = states[-1]
-        members = last.isr or (last.elr if record.protocol.is_elr_on(_AT_THE_END) else ())
+        members = last.isr or (last.elr if record.protocol.is_elr_on(NEVER) else ())
         unfenced = [(at_ns, one) for one in members if (at_ns := unfenced_since(record, one)) is not None]
         if not unfenced:
             continue

@@ -7,11 +7,11 @@ nobody had started since. Trouble with the broker's disk leaves it unknown.
 
 from __future__ import annotations
 
+from analysis.judge.history.disk_steps import measured_power_losses
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
-from ebbtide.scenario.steps.disk import PowerLossStep
 from ebbtide.scenario.steps.process import StopStep
 from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, LOSES_RECORDS
 
@@ -20,32 +20,25 @@ _TROUBLES = (LOSES_RECORDS - {"power-loss"}) | DISK_TROUBLES
 
 def _check(judged: Judged) -> Finding:
     steps = judged.record.proven_steps or ()
-    exercised = 0
+    stopped: set[tuple[int, int]] = set()
     violations: list[Row] = []
     unknown: list[Row] = []
-    for at, step in enumerate(steps):
-        for broker in step.nodes if step.is_a(PowerLossStep) and step.effect_ns is not None else ():
-            proof = step.figures(PowerLossStep.Proof).of(broker)
-            before = [
-                one for one in steps[:at] if broker in one.nodes and KINDS[one.step].family in ("process", "disk")
-            ]
-            # A stop without proof may have ended in a crash or a SIGKILL.
-            is_clean = before and before[-1].is_a(StopStep) and before[-1].effect_ns is not None
-            if not is_clean or proof.method != "fs-shutdown":
-                continue
-            exercised += 1
-            is_troubled = any(one.step in _TROUBLES for one in before)
-            for topic, partition in judged.record.timeline.partitions:
-                log = (proof.logs or {}).get(f"{topic}-{partition}")
-                if log is None or log.leo_before is None or log.leo_after is None or log.leo_after >= log.leo_before:
-                    continue
-                row: Row = {"topic": topic, "partition": partition, "broker": broker}
-                row |= {"log_end_before": log.leo_before, "log_end_after": log.leo_after}
-                if is_troubled:
-                    unknown.append(row | {"why": "a step had troubled the disk before"})
-                else:
-                    violations.append(row)
-    return finding(exercised=exercised, violations=violations, unknown=unknown)
+    for log in measured_power_losses(judged.record):
+        before = [one for one in steps if one.index < log.step.index and log.broker in one.nodes]
+        changed = [one for one in before if KINDS[one.step].family in ("process", "disk")]
+        # A stop without proof may have ended in a crash or a SIGKILL.
+        if not changed or not changed[-1].is_a(StopStep) or changed[-1].effect_ns is None:
+            continue
+        stopped.add((log.step.index, log.broker))
+        if log.after >= log.before:
+            continue
+        row: Row = {"topic": log.topic, "partition": log.partition, "broker": log.broker}
+        row |= {"log_end_before": log.before, "log_end_after": log.after}
+        if any(one.step in _TROUBLES for one in changed):
+            unknown.append(row | {"why": "a step had troubled the disk before"})
+        else:
+            violations.append(row)
+    return finding(exercised=len(stopped), violations=violations, unknown=unknown)
 
 
 RULE = Clause(

@@ -12,12 +12,13 @@ An unclean election, trouble with the replica's disk, or whatever deletes record
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow.compute as pc
 
 from analysis.judge.history.contact import LEARNS_WITHIN_NS
+from analysis.judge.history.disk_steps import MeasuredLog, measured_power_losses
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
@@ -25,9 +26,7 @@ from analysis.judge.rules.judged import Judged
 from analysis.record.files import of_partition
 from analysis.record.record import Record
 from ebbtide.record.rows import ConfigChange, PartitionState
-from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.admin import DeleteRecordsStep
-from ebbtide.scenario.steps.disk import PowerLossStep
 from ebbtide.scenario.steps.table import CLOCK_KINDS, DISK_TROUBLES, LOSES_RECORDS
 
 FLUSH = "flush.messages"
@@ -35,14 +34,12 @@ _DELETE = ("retention.", "cleanup.policy", "log.retention.", "log.cleanup.policy
 
 
 class _Taken(NamedTuple):
-    """A power loss left the log of a replica with the end `after`; it had ended at `before`."""
+    """A power loss took a replica, whose process ended at `ended_ns`, in a leader epoch in force since `since_ns`."""
 
-    broker: int
+    log: MeasuredLog
     state: PartitionState
     since_ns: int
     ended_ns: int
-    after: int
-    before: int
     doubt: str | None
 
 
@@ -52,7 +49,7 @@ def _check(judged: Judged) -> Finding:
     violations: list[Row] = []
     unknown: list[Row] = []
     for one in taken:
-        rows = [*_unflushed(record, one)] if one.after < one.before else []
+        rows = [*_unflushed(record, one)] if one.log.after < one.log.before else []
         if one.doubt is None:
             violations += rows
         else:
@@ -63,25 +60,17 @@ def _check(judged: Judged) -> Finding:
 def _taken(record: Record) -> Iterator[_Taken]:
     """Yield the measured power losses of replicas that had to flush, and were in the ISR."""
     flushed = _flushed_topics(record)
-    steps = record.proven_steps or ()
-    for step in steps:
-        if not step.is_a(PowerLossStep) or step.effect_ns is None:
+    for log in measured_power_losses(record):
+        ended = log.step.times_of(log.broker).ended
+        if log.topic not in flushed or ended is None:
             continue
-        for broker in step.nodes:
-            ended, proof = step.times_of(broker).ended, step.figures(PowerLossStep.Proof).of(broker)
-            logs = proof.logs or {} if proof.method == "fs-shutdown" else {}
-            for (topic, partition), states in record.timeline.partitions.items():
-                log = logs.get(f"{topic}-{partition}")
-                if ended is None or log is None or log.leo_before is None or log.leo_after is None:
-                    continue
-                if not (before := [state for state in states if state.at_ns <= ended.first_ns]):
-                    continue
-                epoch = [state for state in before if state.leader_epoch == before[-1].leader_epoch]
-                if topic in flushed and all(broker in one.isr for one in before[-len(epoch) - 1 :]):
-                    since_ns = epoch[0].at_ns + LEARNS_WITHIN_NS
-                    doubt = _doubt(record, broker, ended.first_ns, steps)
-                    ends = log.leo_after, log.leo_before
-                    yield _Taken(broker, before[-1], since_ns, ended.first_ns, *ends, doubt)
+        states = record.timeline.partitions[log.topic, log.partition]
+        if not (before := [state for state in states if state.at_ns <= ended.first_ns]):
+            continue
+        epoch = [state for state in before if state.leader_epoch == before[-1].leader_epoch]
+        if all(log.broker in state.isr for state in before[-len(epoch) - 1 :]):
+            since_ns = epoch[0].at_ns + LEARNS_WITHIN_NS
+            yield _Taken(log, before[-1], since_ns, ended.first_ns, _doubt(record, log.broker, ended.first_ns))
 
 
 def _flushed_topics(record: Record) -> set[str]:
@@ -101,8 +90,9 @@ def _flushed_topics(record: Record) -> set[str]:
     }
 
 
-def _doubt(record: Record, broker: int, until_ns: int, steps: Sequence[StepEntry]) -> str | None:
+def _doubt(record: Record, broker: int, until_ns: int) -> str | None:
     """Return why the record may have been lost or replaced in another way; None: it cannot."""
+    steps = record.proven_steps or ()
     if any(one.is_from_outside or one.removes_isr for one in record.elections if one.after.at_ns <= until_ns):
         return "an election outside ISR and ELR may have replaced records"
     if any(one.name.startswith(_DELETE) for one in record.timeline.configs) or any(
@@ -117,14 +107,14 @@ def _doubt(record: Record, broker: int, until_ns: int, steps: Sequence[StepEntry
 
 def _unflushed(record: Record, one: _Taken) -> Iterator[Row]:
     """Yield the acked records in the range that a log lost."""
-    state = one.state
+    log, state = one.log, one.state
     where = of_partition(state.topic, state.partition) & (pc.field("acks") == -1) & (pc.field("status") == "acked")
-    where &= (pc.field("offset") >= one.after) & (pc.field("offset") < one.before)
+    where &= (pc.field("offset") >= log.after) & (pc.field("offset") < log.before)
     where &= (pc.field("sent_ns") > one.since_ns) & (pc.field("done_ns") < one.ended_ns)
     for batch in record.batches("sends", ["offset", "value", "sent_ns", "done_ns"], where):
         for row in batch.to_pylist():
-            about = {"topic": state.topic, "partition": state.partition, "broker": one.broker}
-            yield {**about, **row, "log_end_before": one.before, "log_end_after": one.after}
+            about = {"topic": state.topic, "partition": state.partition, "broker": log.broker}
+            yield {**about, **row, "log_end_before": log.before, "log_end_after": log.after}
 
 
 RULE = Clause(
