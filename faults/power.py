@@ -22,6 +22,7 @@ from cluster.runtime.disks import LogCopies, common_prefix
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders, segment_files
 from ebbtide.record.node_times import NodeTimes
+from ebbtide.scenario.steps.proof import TornPage
 from faults.base import Effect, proven_effect, unproven_effect
 
 
@@ -77,19 +78,6 @@ def proof_of_power_loss(pid: int | None, loss: PowerLoss) -> Effect:
 
 
 PAGE_BYTES = 4096
-
-
-class TornPage(msgspec.Struct, frozen=True, kw_only=True):
-    """The first lost page of a log after the tear.
-
-    `damage`: what a reader finds there; None: nothing wrong.
-    """
-
-    segment: str
-    position: int
-    arrived_bytes: int
-    zero_bytes: int
-    damage: str | None
 
 
 def torn_write(runtime: Runtime, node_id: int) -> Effect:

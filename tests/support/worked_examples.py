@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 from records import FINAL_CONSUMER, as_record, write_table
 
+from analysis.evidence.replicas import write_replicas
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from analysis.judge.rules.rule import DeclaredRule
 from analysis.record.record import Record
@@ -39,10 +40,13 @@ from ebbtide.record.node_times import NodeEnd, NodeTimes, Span
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES, WITNESS_SCHEMA
 from ebbtide.record.wire_facts import WireFacts
+from ebbtide.scenario.steps.proof import TornPage
 from ebbtide.scenario.steps.table import STARTERS
 
 Row = dict[str, Any]
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
+TORN_AT = 100
+"""Half of the page that a torn write leaves."""
 ELR_ON = {"metadata.version": 27, "eligible.leader.replicas.version": 1}
 SENDER = """
 name = "example"
@@ -191,6 +195,9 @@ def record_of(example: Example, folder: Path) -> Record:
     if "marker" in setting:
         says, epoch = setting["marker"].split(",")
         write_transaction(folder / RAW_DIR / "broker-1" / "t-0", commits=says == "commit", epoch=int(epoch))
+    if "torn" in setting:
+        write_torn_log(folder / RAW_DIR / f"broker-{setting['torn']}" / "t-0")
+        write_replicas(at, lambda _: None)
     for line in texts.get("logs", ()):
         _write_log(folder, dict(_words(line)))
     if "clock" in texts:
@@ -304,7 +311,10 @@ def _step(number: int, words: dict[str, str]) -> StepEntry:
     step, answer, moved = words.pop("step"), words.pop("answer", "NONE"), words.pop("log_start", None)
     lost = _lost(words.pop("leo", None), words.pop("method", "fs-shutdown"))
     healed_s, is_proven = words.pop("healed", None), words.pop("effect", "") != "-"
-    held = {"holds": [words.pop("holds")]} if "holds" in words else {}
+    held: Row = {"holds": [words.pop("holds")]} if "holds" in words else {}
+    if step == "torn-write":
+        page = TornPage(segment=build.segment_name(0), position=0, arrived_bytes=TORN_AT, zero_bytes=TORN_AT)
+        held["torn"] = {"t-0": msgspec.to_builtins(page)}
     when = Span(first_ns=ns(at_s), last_ns=ns(at_s + 0.1))
     ended = NodeTimes(ended=when, log_gone=when if step == "wipe-disk" else None)
     times = NodeTimes(started=when) if step in STARTERS else ended
@@ -319,6 +329,12 @@ def _step(number: int, words: dict[str, str]) -> StepEntry:
         proof={"probe": "ok", **_log_start(moved, answer, at_s), **lost, **held},
         of_node=dict.fromkeys(nodes, times),
     )
+
+
+def write_torn_log(log: Path) -> None:
+    """Write a log with half a page of a batch, and zeros for the other half."""
+    page = build.batch(0, [(None, b"x" * 4 * TORN_AT, ())])[:TORN_AT] + bytes(TORN_AT)
+    build.write_log(log, page)
 
 
 def write_transaction(log: Path, *, commits: bool, epoch: int = 0, marker_at: int = 1) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from types import MappingProxyType
 
 from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.proof import StepProof
+from ebbtide.scenario.steps.proof import StepProof, TornPage
 from ebbtide.scenario.steps.step import TargetStep
 from ebbtide.scenario.words import Duration
 
@@ -55,6 +55,11 @@ class PowerLossStep(TargetStep, frozen=True, kw_only=True, tag="power-loss"):
 
 class TornWriteStep(TargetStep, frozen=True, kw_only=True, tag="torn-write"):
     """A power loss in the middle of a write."""
+
+    class Proof(StepProof, frozen=True, kw_only=True):
+        """The page that was torn in each log that lost something."""
+
+        torn: dict[str, TornPage] | None = None
 
     kind = _loss(
         does="a power loss in the middle of a write: half of the first lost page of each log is there, then zeros",

@@ -65,6 +65,19 @@ class MeasuredLog(msgspec.Struct, frozen=True, kw_only=True):
     leo_after: int | None = None
 
 
+class TornPage(msgspec.Struct, frozen=True, kw_only=True):
+    """The half-written page at a log's end: `arrived_bytes` of what was lost at `position`, then zeros.
+
+    `damage` is what a reader finds there; None: nothing, or there is more behind it.
+    """
+
+    segment: str
+    position: int
+    arrived_bytes: int
+    zero_bytes: int
+    damage: str | None = None
+
+
 class StepProof(msgspec.Struct, frozen=True, kw_only=True):
     """What the proof of any step says.
 
