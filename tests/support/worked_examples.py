@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 from records import FINAL_CONSUMER, as_record, write_table
+from worked_steps import ns, step_of, write_torn_log
 
 from analysis.evidence.replicas import write_replicas
 from analysis.evidence.report import ControllerLog, TimelineReport, save
@@ -36,17 +37,13 @@ from ebbtide.record.manifest import (
     Topology,
     write_manifest,
 )
-from ebbtide.record.node_times import NodeEnd, NodeTimes, Span
-from ebbtide.record.steps import StepEntry, write_steps
+from ebbtide.record.node_times import NodeEnd
+from ebbtide.record.steps import write_steps
 from ebbtide.record.tables import TABLES, WITNESS_SCHEMA
 from ebbtide.record.wire_facts import WireFacts
-from ebbtide.scenario.steps.proof import TornPage
-from ebbtide.scenario.steps.table import STARTERS
 
 Row = dict[str, Any]
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
-TORN_AT = 100
-"""Half of the page that a torn write leaves."""
 ELR_ON = {"metadata.version": 27, "eligible.leader.replicas.version": 1}
 SENDER = """
 name = "example"
@@ -79,10 +76,6 @@ transactional = true
 txn_records = 1
 client = "java"
 """
-
-
-def ns(seconds: float) -> int:
-    return 1_700_000_000_000_000_000 + int(seconds * 1e9)
 
 
 _ALWAYS: Mapping[str, Row] = {
@@ -173,7 +166,7 @@ def record_of(example: Example, folder: Path) -> Record:
     write_manifest(at, manifest)
     log = ControllerLog(controller=100, start_offset=0, end_offset=99, last_epoch=1, agreed_end_offset=99)
     save(at, "timeline", TimelineReport(controller=100, how="the log", end_offset=99, logs=(log,), missing=()))
-    write_steps(at, [_step(number, dict(_words(line))) for number, line in enumerate(texts.get("steps", ()))])
+    write_steps(at, [step_of(number, dict(_words(line))) for number, line in enumerate(texts.get("steps", ()))])
     if "copiers" in setting:
         (folder / "scenario.toml").write_text(COPIERS)
     elif "sends" in setting:
@@ -306,59 +299,11 @@ def _end(tables: Mapping[str, list[Row]], place: tuple[str, int]) -> int:
     return max(polls, default=-1) + 1
 
 
-def _step(number: int, words: dict[str, str]) -> StepEntry:
-    nodes, at_s = tuple(int(node) for node in words.pop("nodes").split(",")), float(words.pop("at"))
-    step, answer, moved = words.pop("step"), words.pop("answer", "NONE"), words.pop("log_start", None)
-    lost = _lost(words.pop("leo", None), words.pop("method", "fs-shutdown"))
-    healed_s, is_proven = words.pop("healed", None), words.pop("effect", "") != "-"
-    held: Row = {"holds": [words.pop("holds")]} if "holds" in words else {}
-    if step == "torn-write":
-        page = TornPage(segment=build.segment_name(0), position=0, arrived_bytes=TORN_AT, zero_bytes=TORN_AT)
-        held["torn"] = {"t-0": msgspec.to_builtins(page)}
-    when = Span(first_ns=ns(at_s), last_ns=ns(at_s + 0.1))
-    ended = NodeTimes(ended=when, log_gone=when if step == "wipe-disk" else None)
-    times = NodeTimes(started=when) if step in STARTERS else ended
-    return StepEntry(
-        index=number,
-        step=step,
-        nodes=nodes,
-        fired_ns=ns(at_s),
-        effect_ns=ns(at_s + 0.1) if is_proven else None,
-        healed_ns=None if healed_s is None else ns(float(healed_s)),
-        parameters={key: int(value) if value.isdigit() else value for key, value in words.items()},
-        proof={"probe": "ok", **_log_start(moved, answer, at_s), **lost, **held},
-        of_node=dict.fromkeys(nodes, times),
-    )
-
-
-def write_torn_log(log: Path) -> None:
-    """Write a log with half a page of a batch, and zeros for the other half."""
-    page = build.batch(0, [(None, b"x" * 4 * TORN_AT, ())])[:TORN_AT] + bytes(TORN_AT)
-    build.write_log(log, page)
-
-
 def write_transaction(log: Path, *, commits: bool, epoch: int = 0, marker_at: int = 1) -> None:
     """Write a log with one record of a transaction at offset 0, of producer epoch 0, and its marker."""
     says = struct.pack(">hh", 0, commits)
     marker = build.batch(marker_at, [(says, b"", ())], flags=_TRANSACTIONAL | _CONTROL, producer=(7, epoch, -1))
     build.write_log(log, build.batch(0, [(None, b"", ())], flags=_TRANSACTIONAL, producer=(7, 0, 0)), marker)
-
-
-def _lost(ends: str | None, method: str) -> Row:
-    """The figures of a power loss; `1,0`: the end of the log of t-0 before and after."""
-    if ends is None:
-        return {}
-    before, after = ends.split(",")
-    return {"method": method, "logs": {"t-0": {"leo_before": int(before), "leo_after": int(after)}}}
-
-
-def _log_start(moved: str | None, answer: str, at_s: float) -> Row:
-    """The figures of a request to delete records; `0,500`: the log start before and after."""
-    if moved is None:
-        return {}
-    old, new = moved.split(",")
-    times = {"asked_ns": ns(at_s), "answered_ns": ns(at_s + 0.1)}
-    return {"answer": answer, "log_start": {"old": int(old), "new": int(new), "leader_epoch": 0, **times}}
 
 
 def _write_clock(folder: Path, words: Mapping[str, str]) -> None:

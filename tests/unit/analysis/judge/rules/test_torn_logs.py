@@ -7,7 +7,8 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 from clause_cases import checked, judged
-from worked_examples import TORN_AT, example_of, record_of
+from worked_examples import example_of, record_of
+from worked_steps import TORN_AT
 
 from analysis.evidence.replicas import write_replicas
 from analysis.judge.rules.losses import recovery_cuts_a_torn_log as rule
