@@ -169,6 +169,12 @@ class Problems(UsageError):
         self.problems = tuple(problems)
         super().__init__(f"{file}: {len(problems)} problem{'s' if len(problems) != 1 else ''}", where=file, next=next)
 
+    def replace(self, old: str, new: str) -> None:
+        """Write `new` for every `old` in the heading and in each problem."""
+        for problem in self.problems:
+            problem.replace(old, new)
+        super().replace(old, new)
+
     def as_clause(self) -> str:
         """Return the heading and each problem, as a part of another message's line."""
         return f"{escape_controls(self.what)}: {'; '.join(one.as_clause() for one in self.problems)}"

@@ -26,8 +26,9 @@ DOCTOR = "ebbtide-doctor-"
 IMAGE = "ebbtide-image-"
 MAVEN = "ebbtide-maven-"
 PYTEST = "ebbtide-pytest-"
+UNPACKED = "ebbtide-unpacked-"
 JUDGING = "ebbtide-judging-"
-_PREFIXES = (JUDGING, SPARK, DOCTOR, IMAGE, MAVEN, PYTEST)
+_PREFIXES = (JUDGING, SPARK, DOCTOR, IMAGE, MAVEN, PYTEST, UNPACKED)
 """A judging process that is killed with its folder leaves one of Spark, so that comes later."""
 _KILL_TIMEOUT_S = 10.0
 _LOCK = "owner.lock"
@@ -37,7 +38,7 @@ class ScratchFolder:
     """A new temporary folder that belongs to this process until `remove`."""
 
     def __init__(self, prefix: str = SPARK) -> None:
-        """`prefix`: `SPARK`, `DOCTOR`, `IMAGE`, `MAVEN`, `PYTEST` or `JUDGING`."""
+        """`prefix`: `SPARK`, `DOCTOR`, `IMAGE`, `MAVEN`, `PYTEST`, `UNPACKED` or `JUDGING`."""
         self.path = Path(tempfile.mkdtemp(prefix=prefix))
         unlocked = self.path / f".{_LOCK}"
         self._lock = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Controls but tab and newline, marks of writing direction, line separators, and halves of surrogate pairs."""
 
 _SECRET = re.compile(r"(^|\.)(sasl|ssl)\.|credential|jaas|password|secret|token", re.IGNORECASE)
+
+_NAMES: dict[str, str] = {}
+"""What is shown instead of a path: that of an archive, for the folder that it was unpacked into."""
 
 HIDDEN = "a value that is not shown, because it may be a secret"
 
@@ -26,13 +30,37 @@ def names_secret(place: str) -> bool:
 
 
 def escape_controls(text: str) -> str:
-    r"""Return the text with every control character but tab and newline as `\u001b`.
+    r"""Return the text with every control character but tab and newline as `\u001b`, and with the names of `shown_as`.
 
     In JSON that is an escape of the same character, so JSON stays the same value.
     """
+    text = shown_name(text)
     if text.isascii() and text.isprintable():
         return text
     return _CONTROLS.sub(_escape, text)
+
+
+@contextlib.contextmanager
+def shown_as(path: Path, name: str) -> Iterator[None]:
+    """Show a name instead of a path in all output while the block runs. In JSON, too, the name must need no escape."""
+    _NAMES[str(path)] = name
+    try:
+        yield
+    finally:
+        del _NAMES[str(path)]
+
+
+def shown_name(text: Path | str) -> str:
+    """Return a text with the names of `shown_as`."""
+    text = str(text)
+    for path, name in _NAMES.items():
+        text = text.replace(path, name)
+    return text
+
+
+def has_other_name(path: Path | str) -> bool:
+    """Whether a path is in a folder that is shown by another name, and goes with the command."""
+    return any(Path(path).is_relative_to(folder) for folder in _NAMES)
 
 
 def shown_path(path: Path | str) -> str:

@@ -43,8 +43,10 @@ def command() -> Command:
         "runs",
         many=True,
         metavar="RUN",
+        is_record=True,
         completes=completing.complete_record,
-        help="a run record, e.g. runs/<run_id>, or a folder of records, e.g. runs. Addresses of a Hadoop file system "
+        help="a run record, e.g. runs/<run_id>, or a folder of records, e.g. runs, or a .tgz or .zip of them, which "
+        "stays as it is. Addresses of a Hadoop file system "
         "work too, e.g. hdfs://namenode/runs; $HADOOP_CONF_DIR and $SPARK_CONF_DIR apply. With `-` alone, paths come "
         "on stdin, one a line. Each record is judged as its path comes, all in one Spark session, with one line of "
         "JSON as the answer. Records of one line, with a NUL between the paths, share their Spark jobs",

@@ -92,12 +92,14 @@ class Args:
 class ParsedCommand(NamedTuple):
     """A valid command line.
 
-    `command_path` is the part before its arguments, and `module` is where the command is declared and run.
+    `command_path` is the part before its arguments, and `module` is where the command is declared and run. `records`
+    are the names of the values that are run records, or folders of them.
     """
 
     args: Args
     command_path: str
     module: Any
+    records: tuple[str, ...] = ()
 
 
 class _Argument(click.Argument):
@@ -121,6 +123,7 @@ class CommandBase(click.Command):
     def __init__(self, description: str = "", *, epilog: str | None = None, **settings: Any) -> None:
         context = {**_SETTINGS, **settings.pop("context_settings", {})}
         super().__init__(None, help=description, epilog=epilog, context_settings=context, **settings)
+        self.records: list[str] = []
 
     def option(
         self,
@@ -176,9 +179,15 @@ class CommandBase(click.Command):
         metavar: str | None = None,
         needed: bool = True,
         many: bool = False,
+        is_record: bool = False,
         completes: Completer | None = None,
     ) -> None:
-        """Declare a positional argument; with `many` it has a tuple of all its words."""
+        """Declare a positional argument; with `many` it has a tuple of all its words.
+
+        `is_record`: it names run records, or folders of them, which may be packed.
+        """
+        if is_record:
+            self.records.append(name)
         argument = _Argument(
             [name],
             required=needed,
@@ -239,6 +248,7 @@ def parsed_command(ctx: click.Context) -> ParsedCommand:
     values: dict[str, object] = {}
     module: ModuleType | None = None
     subcommand: str | None = None
+    records: tuple[str, ...] = ()
     above: click.Context | None = ctx
     while above is not None:
         command = above.command
@@ -247,8 +257,9 @@ def parsed_command(ctx: click.Context) -> ParsedCommand:
         if isinstance(command, Group):
             values.setdefault(command.dest, subcommand)
         module = module or command.module
+        records += tuple(command.records)
         subcommand, above = above.info_name, above.parent
-    return ParsedCommand(Args(**values), ctx.command_path, module)
+    return ParsedCommand(Args(**values), ctx.command_path, module, records)
 
 
 class Group(CommandBase, click.Group):

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.named_files import check_named_file
-from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.mistakes import one_at_a_time
-from harness.cli.options import add_html_option, add_json_option
+from harness.cli.options import add_html_option, add_json_option, add_record_argument
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -33,9 +32,7 @@ def command() -> Command:
         "the first lost record. The run must have been judged. The exit code is 0, or 2 if no record is named and the "
         "run does not say whether one was lost."
     )
-    command.argument(
-        "run", metavar="RUN", type=Path, completes=completing.complete_record, help="a run record, e.g. runs/<run_id>"
-    )
+    add_record_argument(command)
     command.argument(
         "place", needed=False, metavar="TOPIC-PARTITION:OFFSET", help="the offset of the record, e.g. t-0:1234"
     )

@@ -223,7 +223,10 @@ def _refuse_endless_numbers(argv: Sequence[str]) -> None:
 def _run_verb(typed: ParsedCommand) -> int:
     module, args = typed.module, typed.args
     _name_builds(args)
-    request = module.privileges(args) if os.geteuid() != 0 and hasattr(module, "privileges") else None
+    from harness.cli.archives import records_unpacked
+
+    with records_unpacked(args, typed.records):
+        request = module.privileges(args) if os.geteuid() != 0 and hasattr(module, "privileges") else None
     if request is not None:
         from cluster.privileges.choice import rerun_with_privileges
 
@@ -234,7 +237,8 @@ def _run_verb(typed: ParsedCommand) -> int:
     from harness.cli.rule_files import judged_with
 
     rules = [*getattr(args, "rule", ()), *getattr(args, "properties", ())]
-    with specification_with_files_of(args), judged_with(rules, getattr(args, "judge_by", None)):
+    judged = judged_with(rules, getattr(args, "judge_by", None))
+    with records_unpacked(args, typed.records), specification_with_files_of(args), judged:
         return int(module.run(args))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode, UsageError
+from ebbtide.shown_text import has_other_name
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.options import add_json_option, add_out_option
@@ -33,8 +34,9 @@ def command() -> Command:
         many=True,
         metavar="STORE",
         type=Path,
+        is_record=True,
         completes=completing.complete_folder,
-        help="a store of nights, as of `ebbtide nightly --store STORE`",
+        help="a store of nights, as of `ebbtide nightly --store STORE`, or a .tgz or .zip of one",
     )
     add_out_option(command, "the folder of the site (default: STORE/site)", "DIR")
     add_json_option(command)
@@ -56,8 +58,9 @@ def run(args: Args) -> ExitCode:
             )
         if not (folder / "history.jsonl").is_file():
             raise _without_history(folder)
-    if args.out is None and len(args.stores) > 1:
-        raise UsageError("several stores need the folder of their site", where="--out", allowed="--out DIR")
+    if args.out is None and (len(args.stores) > 1 or has_other_name(args.stores[0])):
+        what = "several stores, and an archive, need the folder of their site"
+        raise UsageError(what, where="--out", allowed="--out DIR")
     out = args.out if args.out is not None else args.stores[0] / SITE
     stores = [Store(folder) for folder in args.stores]
     site = site_of(stores)

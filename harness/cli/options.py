@@ -15,6 +15,18 @@ _SUCH_AS = ", such as 4.3.1"
 _NO_BUILD = ". Of a build of yours, name the nearest release"
 
 
+def add_record_argument(command: CommandBase) -> None:
+    """Declare RUN of a verb that takes one run record."""
+    command.argument(
+        "run",
+        metavar="RUN",
+        type=Path,
+        is_record=True,
+        completes=completing.complete_record,
+        help="a run record, e.g. runs/<run_id>, or a .tgz or .zip of one",
+    )
+
+
 def add_json_option(command: CommandBase) -> None:
     """Declare --json."""
     command.flag("--json", help="print JSON instead of text (docs/commands.md); progress goes to stderr")

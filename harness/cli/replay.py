@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.record.folder import RecordFolder
-from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.option_values import jobs_of, launch_options_of, releases_of
 from harness.cli.options import (
@@ -19,6 +18,7 @@ from harness.cli.options import (
     add_jobs_option,
     add_json_option,
     add_launch_options,
+    add_record_argument,
     add_releases_option,
     add_rule_option,
     add_seed_option,
@@ -65,9 +65,7 @@ def command() -> Command:
         'On another release: as for `ebbtide run`, and 2 if the answer is "cannot tell".',
         epilog="example: ebbtide replay runs/<run_id> --kafka 4.3.1",
     )
-    command.argument(
-        "run", metavar="RUN", type=Path, completes=completing.complete_record, help="a run record, e.g. runs/<run_id>"
-    )
+    add_record_argument(command)
     add_releases_option(command, "the record's own")
     add_times_option(command, "replays on each release", 1)
     add_seed_option(command, "the seed of other broker ids; nothing else changes (default: the record's ids)")

@@ -1,4 +1,4 @@
-"""`ebbtide runs [compare]`: lists the run records in a folder, newest first."""
+"""`ebbtide runs [compare|pack]`: lists the run records in a folder, newest first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def command() -> Group:
         runs_bare=True,
     )
     command.lazy_action("compare", "harness.cli.runs_compare", help="put runs on one time axis, and say what differs")
+    command.lazy_action("pack", "harness.cli.runs_pack", help="pack a run record into a .tgz, for another machine")
     add_runs_option(command)
+    command.records.append("runs")
     add_json_option(command)
     return command
 
@@ -114,13 +116,14 @@ def _row(folder: Path) -> RecordRow:
     from ebbtide.record.verdict import read_verdict, unfinished_verdict
     from ebbtide.scenario.parse import requested_levels
     from ebbtide.scenario.write import SCENARIO
+    from ebbtide.shown_text import shown_name
 
     size_bytes, record = _size(folder), RecordFolder(folder)
     try:
         manifest = read_manifest(record)
     except EbbtideError as error:
         return RecordRow(
-            record=str(folder),
+            record=shown_name(folder),
             bytes=size_bytes,
             run_id=folder.name,
             status="damaged",
@@ -133,7 +136,7 @@ def _row(folder: Path) -> RecordRow:
         verdict = None
     acked, lost = judged_counts(record, verdict) if verdict else (None, None)
     return RecordRow(
-        record=str(folder),
+        record=shown_name(folder),
         bytes=size_bytes,
         run_id=manifest.run_id,
         scenario=manifest.scenario,

@@ -17,7 +17,7 @@ from analysis.compare.differences import ComparedRow
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.named_files import check_named_file
 from ebbtide.record.folder import RecordFolder
-from ebbtide.shown_text import plural, shown_path
+from ebbtide.shown_text import has_other_name, plural, shown_path
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.option_values import without_files_beside
@@ -45,8 +45,9 @@ def command() -> Command:
         many=True,
         metavar="RUN",
         type=Path,
+        is_record=True,
         completes=completing.complete_record,
-        help="run records, two or more",
+        help="run records, or .tgz or .zip of them, two or more",
     )
     add_out_option(
         command,
@@ -107,10 +108,11 @@ def _too_few_runs_error(alone: Path) -> UsageError:
 
 
 def default_page(records: Sequence[Path]) -> Path:
-    """Return the page beside the last record, named by the folders of the first and the last one."""
+    """Return the page beside the last record, or here if that is packed, named by the folders of the first and last."""
     first, last = records[0].resolve(), records[-1].resolve()
     between = f"-{len(records) - 2}-more" if len(records) > 2 else ""
-    return last.parent / f"compare-{first.name[:_NAME_MAX]}{between}-with-{last.name[:_NAME_MAX]}.html"
+    folder = Path() if has_other_name(records[-1]) else last.parent
+    return folder / f"compare-{first.name[:_NAME_MAX]}{between}-with-{last.name[:_NAME_MAX]}.html"
 
 
 def shown_page(path: Path) -> str:

@@ -13,7 +13,6 @@ from ebbtide.errors import ExitCode
 from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
 from ebbtide.shown_text import plural
 from ebbtide.signals import is_interrupt
-from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.option_values import jobs_of, launch_options_of
 from harness.cli.options import (
@@ -22,6 +21,7 @@ from harness.cli.options import (
     add_json_option,
     add_launch_options,
     add_out_option,
+    add_record_argument,
     add_rule_option,
     add_times_option,
     add_variant_option,
@@ -43,9 +43,7 @@ def command() -> Command:
         "recur, or only in half of the runs or fewer.",
         epilog="example: ebbtide shrink runs/<run_id> --budget 30m --out small.toml",
     )
-    command.argument(
-        "run", metavar="RUN", type=Path, completes=completing.complete_record, help="a run record, e.g. runs/<run_id>"
-    )
+    add_record_argument(command)
     add_budget_option(
         command,
         "the time in which the command ends; at least one run confirms the result",

@@ -89,7 +89,7 @@ def _print_summary(runs: Sequence[JudgedRun], fail_on: FailOn) -> None:
     """Print the runs side by side, then the reasons for each verdict and its report."""
     from ebbtide.record.files import is_run_id
     from ebbtide.record.outcomes import next_command, outcome_word
-    from ebbtide.shown_text import shown_path
+    from ebbtide.shown_text import has_other_name, shown_path
 
     print_side_by_side(runs)
     for one in runs:
@@ -99,5 +99,6 @@ def _print_summary(runs: Sequence[JudgedRun], fail_on: FailOn) -> None:
         for sentence in one.verdict.why:
             print(f"{_BULLET}{sentence}")
         record = shown_path(one.record)
-        print(f"  report: {record}/report.html")
+        gone = "none is kept of an archive; unpack it, and analyze the folder"
+        print(f"  report: {gone if has_other_name(one.record) else f'{record}/report.html'}")
         print(f"  next:   {next_command(record, one.manifest, one.verdict)}")

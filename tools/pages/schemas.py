@@ -49,6 +49,7 @@ def json_outputs() -> tuple[JsonOutput, ...]:
     from harness.cli.night_outputs import NightOutput, SiteOutput
     from harness.cli.runs import RecordRow
     from harness.cli.runs_compare import CompareOutput
+    from harness.cli.runs_pack import PackOutput
     from harness.cli.scenarios import ShippedScenario
     from harness.cli.scenarios_check import CheckedFile
     from harness.cli.spec_outputs import SpecCheckOutput, SpecFindOutput, SpecRulesOutput, SpecVectorsOutput
@@ -72,6 +73,7 @@ def json_outputs() -> tuple[JsonOutput, ...]:
         ("advise-down", ("advise --down",), "one object", DownAnswer),
         ("advise-compare", ("advise BEFORE AFTER",), "one object", AdviceComparison),
         ("runs", ("runs",), line, RecordRow),
+        ("runs-pack", ("runs pack",), "one object", PackOutput),
         ("random", ("random",), "one object", RandomOutput),
         ("scenarios", ("scenarios",), line, ShippedScenario),
         ("scenarios-check", ("scenarios check",), line, CheckedFile),

@@ -230,7 +230,7 @@ def test_an_archive_leads_nowhere_and_has_an_end(monkeypatch: pytest.MonkeyPatch
     assert "a link or a device" in _packed(_member("libs/kafka.jar", tarfile.LNKTYPE))
     assert "leads out of it" in _packed(_member("/libs/kafka.jar"))
     assert "leads out of it" in _packed(_member("libs/../../kafka.jar"))
-    monkeypatch.setattr(archive, "_BYTES_MAX", 100)
+    monkeypatch.setattr(archive, "_BOUNDS", msgspec.structs.replace(archive._BOUNDS, bytes_max=100))
     assert "too large" in _packed(_member("libs/kafka.jar", size=101))
 
 
