@@ -15,6 +15,7 @@ from analysis.record.record import Record
 from analysis.sentences.elections import transition
 from analysis.sentences.steps import cut_sides
 from analysis.sentences.words import acks, members, nodes
+from ebbtide.journal.payload import value_in_words
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import STEPS, StepEntry
 from ebbtide.scenario.steps.step import WaitStep
@@ -79,7 +80,8 @@ def _client_events(
     ):
         if row.values["value"] != subject.value:
             who = _reader(row.values, final_consumer)
-            what = "a damaged record" if row.values["value"] is None else f"another record, value {row.values['value']}"
+            value = row.values["value"]
+            what = "a damaged record" if value is None else f"another record, {value_in_words(value)}"
             text = f"{who} reads {what}, at its offset {subject.offset:,}"
             yield LifeEvent(at_ns=row.values["polled_ns"], kind="read", text=text, place=row.place)
 

@@ -19,6 +19,7 @@ from analysis.record.elections import ElectionEvent, elections_of
 from analysis.record.record import Record
 from analysis.sentences.elections import transition
 from analysis.sentences.words import MEANING, acks
+from ebbtide.journal.payload import value_in_words
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.verdict import Loss, Verdict
@@ -70,9 +71,9 @@ def fate_of(
     """Return what became of the record, by the verdict's own anomalies and its rows in the final read."""
     sent = subject.sent.values
     kinds = {row.values["kind"]: row for row in anomalies}
-    who = f"The record with value {subject.value} of {subject.at}"
+    who = f"{value_in_words(subject.value).capitalize()}, in {subject.at},"
     if subject.offset is not None:
-        who = f"The record {subject.at}:{subject.offset} (value {subject.value})"
+        who = f"The record {subject.at}:{subject.offset} ({value_in_words(subject.value)})"
     if LOST in kinds:
         return _lost_fate(evident, verdict, subject, kinds[LOST], who)
 

@@ -10,6 +10,7 @@ from analysis.causes.evidence import ReadRows
 from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow, find_rows
 from analysis.record.record import Record
+from ebbtide.journal.payload import value_in_words
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import TopicPartition, replica_folder, segment_files
 from ebbtide.record.files import RAW_DIR, raw_log_dirs
@@ -83,7 +84,7 @@ def _place_on(
         return ReplicaPlace(broker=broker, has_it=None, text=text, place=f"no row of replicas/ with broker {broker}")
     if other is not None:
         value, epoch = other.values["value"], other.values["leader_epoch"]
-        what = f"another record, value {value}" if value is not None else "a record of no producer of this run"
+        what = "a record of no producer of this run" if value is None else f"another record, {value_in_words(value)}"
         text = f"does not have it: at offset {subject.offset:,} is {what}, of leader epoch {epoch}"
         return ReplicaPlace(broker=broker, has_it=False, text=text, place=other.place)
     ends = "is empty" if log is None else f"ends at offset {int(log.offset.max()) + 1:,}"

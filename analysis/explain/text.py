@@ -6,29 +6,26 @@ from collections.abc import Iterable
 
 from analysis.explain.life import Life
 from analysis.sentences.words import offset_s
+from ebbtide.journal.payload import value_in_words
 
 
 def render_text(life: Life) -> str:
     """Return the life as lines, each as wide as its text."""
-    lines = [
-        life.headline,
-        f"  run {life.run}",
-        "",
-        "What happened, by time since the run began",
-    ]
-    for event in life.events:
-        lines += _entry(f"{offset_s(event.at_ns, life.start_ns):>11}  ", event.text, event.place)
+    lines = [life.headline, f"  run {life.run}", "", "Why"]
+    for number, reason in enumerate(life.reasons, 1):
+        lines += _entry(f"  {number:>2}. ", reason.text, reason.place)
     lines += ["", f"Where it is in the end ({life.partition})"]
     for place in life.places:
         where = place.place if place.segment is None else f"{place.place}; {place.segment}"
         lines += _entry(f"   broker {place.broker}  ", place.text, where)
-    lines += ["", "Why"]
-    for number, reason in enumerate(life.reasons, 1):
-        lines += _entry(f"  {number:>2}. ", reason.text, reason.place)
     lines += ["", "What the record of the run cannot say"]
     lines += _list(life.unknown or ["nothing that matters here is missing"])
     if life.others:
-        lines += ["", f"Other records at this offset: {', '.join(f'--value {one}' for one in life.others)}"]
+        lines += ["", "Other records at this offset"]
+        lines += _list(f"{value_in_words(one)}: --value {one}" for one in life.others)
+    lines += ["", "What happened, by time since the run began"]
+    for event in life.events:
+        lines += _entry(f"{offset_s(event.at_ns, life.start_ns):>11}  ", event.text, event.place)
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
@@ -9,7 +10,11 @@ from hashlib import sha256
 import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from ebbtide.journal.payload import value_in_words
 from ebbtide.shown_text import escape_controls
+
+_VALUE = re.compile(r'"value":([0-9]{13,19})\b')
+"""The value of a record of producer 1 or higher."""
 
 
 @cache
@@ -27,8 +32,15 @@ def page_templates(package: str) -> Environment:
         lstrip_blocks=True,
     )
     pages.filters["number"] = "{:,}".format
-    pages.filters["json_line"] = lambda value: msgspec.json.encode(value).decode()
+    pages.filters["record"] = value_in_words
+    pages.filters["json_line"] = _json_line
     return pages
+
+
+def _json_line(value: object) -> str:
+    """Return a struct as JSON for people: each value of a record in words."""
+    line = msgspec.json.encode(value).decode()
+    return _VALUE.sub(lambda found: f'"value":"{value_in_words(int(found[1]))}"', line)
 
 
 def _without_controls(value: object) -> object:

@@ -55,6 +55,11 @@ def value_at(producer: int, number: int) -> int:
     return producer << PRODUCER_SHIFT | number
 
 
+def value_in_words(value: int) -> str:
+    """Return a value as people count: `record 327 of producer 1`."""
+    return f"record {value & (1 << PRODUCER_SHIFT) - 1:,} of producer {value >> PRODUCER_SHIFT}"
+
+
 def payload_start(run_id: str, producer: int, payload_bytes: int) -> bytes:
     """Return what every payload of a producer begins with: all before `sequence`."""
     length = max(payload_bytes, PAYLOAD_BYTES_MIN)

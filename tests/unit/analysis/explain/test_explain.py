@@ -14,7 +14,9 @@ from records import as_record
 from analysis.explain.life import Life, explain
 from analysis.explain.page import render_page
 from analysis.explain.subject import first_lost_subject, subject_at, subject_of_value
+from analysis.report.pages import page_templates
 from ebbtide.errors import UsageError
+from ebbtide.journal.payload import value_in_words
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FOREIGN, FinalOffsets, WatchFacts
@@ -82,7 +84,7 @@ def lost(tmp_path: Path) -> Path:
 def test_a_lost_record_has_its_election_its_cause_and_its_clause(lost: Path) -> None:
     life = life_of(lost, 1)
     assert life.headline == (
-        "The record t-0:1 (value 1) is lost (committed): last-replica-standing, allowed without ELR."
+        "The record t-0:1 (record 1 of producer 0) is lost (committed): last-replica-standing, allowed without ELR."
     )
     assert life.tone == "bad"
     reasons = [reason.text for reason in life.reasons]
@@ -141,7 +143,7 @@ def test_a_safe_record_is_where_the_final_read_and_the_replicas_have_it(tmp_path
     send(story, 5, at=5)
     read(story, 5, at=5)
     life = life_of(finish(story), 5)
-    assert life.headline == "The record t-0:5 (value 5) is safe: it was acked, and it is in the final log."
+    assert life.headline == "The record t-0:5 (record 5 of producer 0) is safe: it was acked, and it is in the final log."
     assert [(place.broker, place.has_it) for place in life.places] == [(1, True), (2, True), (3, None)]
     assert "the log of broker 3 after the run" in life.unknown
     had_it = "Of the 2 replicas whose logs were read in the end, brokers 1, 2 had it."
@@ -252,6 +254,13 @@ def test_without_a_metadata_log_a_partition_is_not_said_to_be_missing(at: TopicP
     assert refused.value.allowed == "t-0"
 
 
+def test_a_value_is_shown_as_people_count_records() -> None:
+    assert value_in_words(1_099_511_628_327) == "record 551 of producer 1"
+    example = {"offset": 7, "value": 3 * 2**40 + 1_234, "count": 10**14}
+    shown = page_templates("analysis.report").filters["json_line"](example)
+    assert shown == '{"offset":7,"value":"record 1,234 of producer 3","count":100000000000000}'
+
+
 def test_the_page_escapes_what_others_named(lost: Path) -> None:
     manifest = (lost / "manifest.json").read_text().replace("hand-made", "<script>alert(1)</script>")
     (lost / "manifest.json").write_text(manifest)
@@ -266,7 +275,8 @@ def test_the_command_prints_the_life_and_starts_no_spark(
     monkeypatch.setattr("analysis.spark.session.session", lambda *_, **__: pytest.fail("Spark was started"))
     assert main(["explain", str(lost), "t-0:1", "--html", str(lost / "life.html")]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("The record t-0:1 (value 1) is lost (committed)")
+    assert printed.startswith("The record t-0:1 (record 1 of producer 0) is lost (committed)")
+    assert printed.index("\nWhy\n") < printed.index("\nWhat happened")  # the answer, and then the timeline
     assert (lost / "life.html").is_file()
 
 
