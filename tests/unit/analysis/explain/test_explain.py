@@ -143,7 +143,8 @@ def test_a_safe_record_is_where_the_final_read_and_the_replicas_have_it(tmp_path
     send(story, 5, at=5)
     read(story, 5, at=5)
     life = life_of(finish(story), 5)
-    assert life.headline == "The record t-0:5 (record 5 of producer 0) is safe: it was acked, and it is in the final log."
+    who = "The record t-0:5 (record 5 of producer 0)"
+    assert life.headline == f"{who} is safe: it was acked, and it is in the final log."
     assert [(place.broker, place.has_it) for place in life.places] == [(1, True), (2, True), (3, None)]
     assert "the log of broker 3 after the run" in life.unknown
     had_it = "Of the 2 replicas whose logs were read in the end, brokers 1, 2 had it."
