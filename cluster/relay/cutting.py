@@ -1,13 +1,14 @@
 """Cuts the bytes of a connection into frames, and says which of them the relay records.
 
-Only the heads of frames are read. A frame of another API is counted.
+Only the heads of frames are read, and of what consumers get the headers of batches. A frame of another API is counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from cluster.wire.frames import NotKafka, Requests, Responses
+from cluster.relay.fetched import HeadsOfFetch
+from cluster.wire.frames import LENGTH_BYTES, RESPONSE_HEAD, Head, NotKafka, Requests, Responses
 
 PRODUCE, FETCH, METADATA, OFFSET_COMMIT = 0, 1, 3, 8
 INIT_PRODUCER_ID, END_TXN, TXN_OFFSET_COMMIT = 22, 26, 28
@@ -26,20 +27,24 @@ class Cutter:
         self._head = bytearray()
         self._body_left = 0
         self._records = False
+        self._fetched: tuple[Head, HeadsOfFetch] | None = None
         self.unrecorded: Counter[int] = Counter()
         self.is_read = True
 
     def cut(self, data: memoryview) -> list[bytes | memoryview]:
-        """Return the pieces of recorded frames in the bytes that come next."""
+        """Return the pieces of recorded frames in the bytes that come next; an answer to Fetch is one short piece."""
         found: list[bytes | memoryview] = []
         at = 0
         while at < len(data) and self.is_read:
             if self._body_left:
                 end = min(len(data), at + self._body_left)
-                if self._records:
+                if self._fetched is not None:
+                    self._fetched[1].feed(data[at:end])
+                elif self._records:
                     found.append(data[at:end])
                 self._body_left -= end - at
                 at = end
+                self._end_fetched(found)
                 continue
             end = at + self._frames.head_bytes - len(self._head)
             self._head += data[at:end]
@@ -59,7 +64,18 @@ class Cutter:
         self._records = frame.api in RECORDED
         if isinstance(self._frames, Requests):
             self._frames.waiting.append(frame)
+        elif frame.api == FETCH:
+            self._fetched = frame, HeadsOfFetch(frame.version, is_whole=True)
+            self._end_fetched(found)
+            return
         if self._records:
             found.append(head)
         else:
             self.unrecorded[frame.api] += 1
+
+    def _end_fetched(self, found: list[bytes | memoryview]) -> None:
+        if self._fetched is not None and not self._body_left:
+            frame, heads = self._fetched
+            self._fetched = None
+            left = bytes(heads.kept) if heads.fetched is not None else b""
+            found.append(RESPONSE_HEAD.pack(RESPONSE_HEAD.size - LENGTH_BYTES + len(left), frame.correlation) + left)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from cluster.relay.decoding import Decoder, WireRow
 from cluster.relay.final_log import FinalLogs
-from cluster.relay.spool import read_end, read_spool
+from cluster.relay.spool import make_spare_files, read_end, read_spool
 from ebbtide import run_clock
 from ebbtide.record.files import new_file, write_atomically
 from ebbtide.record.tables import WIRE
@@ -59,6 +59,7 @@ def decode(spool: Path, table: Path, bootstrap: list[str]) -> WireFacts:
     """Decode a spool to its end into the file `table`, read the topics, and return what the table rests on."""
     key = secrets.token_bytes(32)
     decoder = Decoder(key)
+    make_spare_files(spool)
     with new_file(table) as file, pq.ParquetWriter(file, WIRE, compression="zstd") as writer:
         rows = WireTable(writer)
         for entry in read_spool(spool):

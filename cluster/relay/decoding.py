@@ -1,8 +1,7 @@
 """Decodes what the relay recorded into rows of the table `wire`.
 
 A request waits for its answer on its connection; where the connection ended first, its outcome is unknown. A frame
-that cannot be decoded is counted, and none is left out silently. A fetched batch may begin before the asked offset,
-and the last one of a partition may be cut, which is then no row.
+that cannot be decoded is counted, and none is left out silently. A fetched batch may begin before the asked offset.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from kafka.errors import for_code
-from kafka.protocol.consumer import FetchResponse, OffsetCommitRequest, OffsetCommitResponse
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 from kafka.protocol.metadata import MetadataResponse
 from kafka.protocol.producer import (
     EndTxnRequest,
@@ -38,11 +37,12 @@ from cluster.relay.cutting import (
     PRODUCE,
     TXN_OFFSET_COMMIT,
 )
+from cluster.relay.fetched import read_fetch_answer
 from cluster.relay.sends import Attempt, DecidedSends
 from cluster.relay.spool import SpoolEntry
 from cluster.wire.frames import LENGTH_BYTES, REQUEST_HEAD, RESPONSE_HEAD
 from ebbtide.journal.outcomes import TABLE, row_finder
-from ebbtide.logs.batches import MAGIC, Batch, record_digests, whole_batches
+from ebbtide.logs.batches import MAGIC, Batch, parse_header, record_digests, whole_batches
 from ebbtide.logs.codecs import UndecodableError
 
 WireRow = dict[str, object]
@@ -132,7 +132,12 @@ class Decoder:
         asked = connection.asked.pop(correlation, None)
         if asked is None:  # its request could not be decoded, and is counted
             return
-        answer = self._decoded(_RESPONSES[asked.api], asked.version, frame)
+        if asked.api == FETCH:
+            answer: Any = read_fetch_answer(asked.version, frame)
+            if answer is None:
+                self.undecoded[f"FetchResponse version {asked.version}"] += 1
+        else:
+            answer = self._decoded(_RESPONSES[asked.api], asked.version, frame)
         yield from self._rows(number, asked, answer, done_ns)
 
     def _end(self, number: int) -> Iterator[WireRow]:
@@ -217,22 +222,22 @@ class Decoder:
             yield {**row, "digest": digest, "sequence": sequence, "offset": offset}
 
     def _fetched(self, number: int, asked: AskedRequest, answer: Any, done_ns: int | None) -> Iterator[WireRow]:
-        for topic in answer.responses if answer is not None else ():
-            for item in topic.partitions:
-                for batch in whole_batches(bytes(item.records or b"")):
-                    yield {
-                        "kind": "fetch",
-                        "client": asked.client,
-                        "connection": number,
-                        "topic": self._topic(topic),
-                        "partition": item.partition_index,
-                        "offset": batch.base_offset,
-                        "last_offset": batch.last_offset,
-                        "leader_epoch": batch.leader_epoch,
-                        "high_watermark": item.high_watermark,
-                        "asked_ns": asked.asked_ns,
-                        "done_ns": done_ns,
-                    }
+        for item in answer or ():
+            for head in item.heads:
+                batch = parse_header(memoryview(head), 0)
+                yield {
+                    "kind": "fetch",
+                    "client": asked.client,
+                    "connection": number,
+                    "topic": self._topic(item),
+                    "partition": item.partition,
+                    "offset": batch.base_offset,
+                    "last_offset": batch.last_offset,
+                    "leader_epoch": batch.leader_epoch,
+                    "high_watermark": item.high_watermark,
+                    "asked_ns": asked.asked_ns,
+                    "done_ns": done_ns,
+                }
 
     def _named(self, number: int, asked: AskedRequest, answer: Any, done_ns: int | None) -> Iterator[WireRow]:
         if answer is not None and asked.version >= _CURRENT_METADATA:
@@ -307,7 +312,6 @@ _REQUESTS: dict[int, Any] = {
 }
 _RESPONSES: dict[int, Any] = {
     PRODUCE: ProduceResponse,
-    FETCH: FetchResponse,
     METADATA: MetadataResponse,
     OFFSET_COMMIT: OffsetCommitResponse,
     TXN_OFFSET_COMMIT: TxnOffsetCommitResponse,

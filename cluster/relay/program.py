@@ -54,6 +54,8 @@ class Relay:
             threads = list(self._threads)
         for end in ends:
             _shut(end)
+        if self._spool is not None:
+            self._spool.end_waiting()
         for thread in threads:
             thread.join(_END_TIMEOUT_S)
         if self._spool is not None:

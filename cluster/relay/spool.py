@@ -2,14 +2,13 @@
 
 An entry is a head and bytes: pieces of the recorded frames of one direction of one connection, in their order, or no
 bytes where the connection ended. A file of the spool gets its name when it is complete. A file that was read is written
-again: its pages are in memory already, which halves the cost. The relay waits while the files together have
-`BYTES_MAX`: so clients are slowed, and nothing is left out. The files hold payloads, so they are in a folder of the run
-that is removed before the record is complete.
+again, because memory that was never used costs several times the copy. So the decoder makes some files before clients
+begin. A client waits while the files together have `BYTES_MAX`: it is slowed, and nothing is left out. The files hold
+payloads, so they are in a folder of the run that is removed before the record is complete.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
 import threading
@@ -24,9 +23,11 @@ from ebbtide import run_clock
 
 BYTES_MAX = 512 << 20
 FILE_BYTES = 16 << 20
+SPARE_FILES = 12
 _LOOK_S = 0.02
 _ENTRY = struct.Struct(">IBqI")
 _SUFFIX, _FREE = ".spool", ".free"
+_WAKE = threading.Event()
 _END = "end.json"
 _KINDS = ("request", "response", "ended")
 
@@ -63,25 +64,34 @@ class SpoolWriter:
         self._bytes_max, self._file_bytes = bytes_max, file_bytes
         self._lock = threading.Lock()
         self._number = self._size = 0
+        self._complete_bytes: dict[Path, int] = {}
+        self._unread_bytes = 0
+        self._is_ending = False
         self.waited_s = 0.0
         self._file = self._open()
 
     def write(self, connection: int, kind: Kind, pieces: Sequence[bytes | memoryview] = ()) -> None:
         """Add an entry, once there is room for it."""
         size = sum(map(len, pieces))
-        head = _ENTRY.pack(connection, _KINDS.index(kind), run_clock.now_ns(), size)
+        self._await_room()
         with self._lock:
+            head = _ENTRY.pack(connection, _KINDS.index(kind), run_clock.now_ns(), size)
             _write_whole(self._file, [head, *pieces])
             self._size += len(head) + size
             if self._size >= self._file_bytes:
                 self._complete()
-                self._await_room()
                 self._file = self._open()
+
+    def end_waiting(self) -> None:
+        """Let every entry in that still waits for room: its connection has ended."""
+        with self._lock:
+            self._is_ending = True
 
     def end(self, end: SpoolEnd) -> None:
         """Complete the last file, and say that it is the last."""
         with self._lock:
             self._complete()
+            self._file = -1  # an entry that comes too late fails, and is not left out silently
             part = self._folder / f"{_END}.part"
             part.write_bytes(msgspec.json.encode(end))
             part.rename(self._folder / _END)
@@ -95,21 +105,44 @@ class SpoolWriter:
     def _complete(self) -> None:
         os.ftruncate(self._file, self._size)
         os.close(self._file)
+        self._complete_bytes[self._path(_SUFFIX)] = self._size
+        self._unread_bytes += self._size
         self._path(".part").rename(self._path(_SUFFIX))
 
     def _path(self, suffix: str) -> Path:
         return self._folder / f"{self._number:08d}{suffix}"
 
     def _await_room(self) -> None:
-        began, wake = time.monotonic(), threading.Event()
-        while _size_of(self._folder) + self._file_bytes > self._bytes_max:
-            wake.wait(_LOOK_S)
-        self.waited_s += time.monotonic() - began
+        """Wait without the lock, so that only the connections wait that have something to record."""
+        began = time.monotonic()
+        while not self._has_room():
+            _WAKE.wait(_LOOK_S)
+        if (waited_s := time.monotonic() - began) >= _LOOK_S:
+            with self._lock:
+                self.waited_s += waited_s
+
+    def _has_room(self) -> bool:
+        with self._lock:
+            # The decoder frees the files in their order.
+            while self._is_full() and not (oldest := next(iter(self._complete_bytes))).exists():
+                self._unread_bytes -= self._complete_bytes.pop(oldest)
+            return self._is_ending or not self._is_full()
+
+    def _is_full(self) -> bool:
+        return self._unread_bytes + self._file_bytes > self._bytes_max
+
+
+def make_spare_files(folder: Path, *, count: int = SPARE_FILES, size: int = FILE_BYTES) -> None:
+    """Make files that the writer may use."""
+    for number in range(count):
+        path = folder / f"spare-{number}"
+        path.write_bytes(bytes(size))
+        path.rename(path.with_suffix(_FREE))
 
 
 def read_spool(folder: Path) -> Iterator[SpoolEntry]:
     """Yield the entries of a spool while it is written, and free each file that was read; ends with the relay."""
-    number, wake = 1, threading.Event()
+    number = 1
     while True:
         is_last = (folder / _END).exists()
         path = folder / f"{number:08d}{_SUFFIX}"
@@ -122,7 +155,7 @@ def read_spool(folder: Path) -> Iterator[SpoolEntry]:
                 free.unlink()
             return
         else:
-            wake.wait(_LOOK_S)
+            _WAKE.wait(_LOOK_S)
 
 
 def read_end(folder: Path) -> SpoolEnd:
@@ -143,11 +176,3 @@ def _write_whole(file: int, pieces: list[bytes | memoryview]) -> None:
         # A disk that is nearly full takes a part; the next write says why.
         rest = b"".join(pieces)[-left:]
         left -= os.write(file, rest)
-
-
-def _size_of(folder: Path) -> int:
-    size = 0
-    for path in folder.glob(f"*{_SUFFIX}"):
-        with contextlib.suppress(FileNotFoundError):  # the decoder has just freed it
-            size += path.stat().st_size
-    return size

@@ -10,7 +10,9 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, OffsetCommitReq
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer import EndTxnRequest, EndTxnResponse, ProduceRequest, ProduceResponse
 
+from cluster.relay.cutting import FETCH, Cutter
 from cluster.relay.spool import Kind, SpoolEntry
+from cluster.wire.frames import Head, Requests, Responses
 
 TOPIC, TOPIC_ID = "orders", UUID(int=7)
 
@@ -106,7 +108,8 @@ class Traffic:
         answer = FetchResponse(
             throttle_time_ms=0, error_code=0, session_id=5, responses=[kind(partitions=[item], **named)]
         )
-        self.answer(connection, self.ask(connection, request, version), answer, version)
+        correlation = self.ask(connection, request, version)
+        self.add(connection, "response", as_relayed(version, frame(answer, version, correlation)))
 
     def metadata(self, connection: int = 1, version: int = 12) -> None:
         """Ask for the names of topics."""
@@ -142,6 +145,15 @@ class Traffic:
         """End the transaction of `copier`."""
         request = EndTxnRequest(transactional_id="copier", producer_id=7, producer_epoch=0, committed=commits)
         self.answer(connection, self.ask(connection, request, 3), EndTxnResponse(throttle_time_ms=0, error_code=0), 3)
+
+
+def as_relayed(version: int, answer: bytes, piece_bytes: int = 1 << 20) -> bytes:
+    """What the relay records of an answer to Fetch that comes in such pieces."""
+    requests = Requests()
+    requests.waiting.append(Head(FETCH, version, int.from_bytes(answer[4:8], "big"), 0))
+    cutter = Cutter(Responses(requests))
+    pieces = [memoryview(answer)[at : at + piece_bytes] for at in range(0, len(answer), piece_bytes)]
+    return b"".join(b"".join(cutter.cut(piece)) for piece in pieces)
 
 
 def cut_up(entries: Iterable[SpoolEntry], size: int) -> Sequence[SpoolEntry]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cluster.relay.program import Relay
-from cluster.relay.spool import SpoolEnd, SpoolEntry, SpoolWriter, read_end, read_spool
+from cluster.relay.spool import SpoolEnd, SpoolEntry, SpoolWriter, make_spare_files, read_end, read_spool
 from ebbtide.waiting import wait_until
 
 PRODUCE, LIST_GROUPS = 0, 16
@@ -146,9 +146,33 @@ def test_the_writer_waits_while_the_spool_is_full_and_no_entry_is_left_out(tmp_p
 
     writer = threading.Thread(target=write_all)
     writer.start()
-    wait_until(lambda: len(written) == 2, awaited="the spool to be full", timeout_s=10)
+    wait_until(lambda: len(written) == 3, awaited="the spool to be full", timeout_s=10)
     writer.join(0.2)
-    assert len(written) == 2
+    assert len(written) == 3
     assert [entry.connection for entry in recorded(tmp_path)] == list(range(10))
     writer.join()
     assert spool.waited_s > 0
+
+
+def test_the_files_that_the_decoder_made_are_written_first(tmp_path: Path) -> None:
+    make_spare_files(tmp_path, count=2, size=1000)
+    spool = SpoolWriter(tmp_path, file_bytes=500)
+    spool.write(1, "request", [b"a" * 600])
+    assert not list(tmp_path.glob("*.free"))
+    spool.end(SpoolEnd())
+    assert [entry.data for entry in recorded(tmp_path)] == [b"a" * 600]
+
+
+def test_what_waits_for_room_when_the_relay_ends_is_recorded(tmp_path: Path) -> None:
+    spool = SpoolWriter(tmp_path, bytes_max=2000, file_bytes=1000)
+    spool.write(1, "request", [bytes(1990)])
+    waiting = threading.Thread(target=spool.write, args=(2, "request", [b"last"]))
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    spool.end_waiting()
+    waiting.join()
+    spool.end(SpoolEnd())
+    assert [entry.connection for entry in recorded(tmp_path)] == [1, 2]
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        spool.write(3, "request", [b"too late"])
