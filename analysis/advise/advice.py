@@ -74,7 +74,7 @@ def advise(
 
     `progress` is called before each group of topics, with how many are done, and how many there are.
     """
-    today, after, changes = _releases(snapshot, assumed)
+    today, after, changes = releases_of(snapshot, assumed)
     groups = groups_of(snapshot, pattern)
     if not groups and pattern != "*":
         names = ", ".join(topic.name for topic in snapshot.topics[:3])
@@ -100,7 +100,7 @@ def advise(
         snapshot=snapshot,
         release=today,
         after=after,
-        assumed=None if after is None or assumed is None else assumed.in_words(),
+        assumed=None if after is None or changes is None else changes.in_words(),
         dangers=tuple(dangers_now(snapshot, today, pattern)),
         last_holders=tuple(last_holders(snapshot, pattern)),
         defects=defects_of(today),
@@ -119,24 +119,29 @@ def _unchanged_notes(unchanged: Sequence[str], changes_nothing: bool) -> list[st
     return [f"of the assumed values, these change nothing: {', '.join(unchanged)}; the advice for today has them"]
 
 
-def _releases(
+def releases_of(
     snapshot: ClusterSnapshot, assumed: Assumption | None
 ) -> tuple[ReleaseFacts, ReleaseFacts | None, Assumption | None]:
     """Return today's release, the release after the change, and the assumed values that may change something.
 
-    Where the snapshot does not say today's, an assumed release is today's. Then it is no change.
+    Where the snapshot does not say today's release or feature levels, the assumed ones are today's, and no change.
     """
-    changes = assumed
+    values = {} if assumed is None else assumed.values
+    said = {name: value for name, value in values.items() if name in snapshot.unsaid}
+    today: ReleaseFacts | None = None
     try:
         today = release_of(snapshot)
     except UsageError:
-        if assumed is None or KAFKA not in assumed.values:
+        if KAFKA not in values:
             raise
-        today = Assumption({KAFKA: assumed.values[KAFKA]}).release(None, snapshot.features)
-        changes = Assumption({name: value for name, value in assumed.values.items() if name != KAFKA})
-        if not changes.values:
-            return today, None, None
-    return today, None if assumed is None else assumed.release(today, snapshot.features), changes
+        said[KAFKA] = values[KAFKA]
+    if today is None or said:
+        today = Assumption(said).release(today, snapshot.features)
+    changes = Assumption({name: value for name, value in values.items() if name not in said})
+    if not changes.values:
+        return today, None, None
+    levels = {name: int(value) for name, value in said.items() if name != KAFKA}
+    return today, changes.release(today, {**snapshot.features, **levels}), changes
 
 
 def _advised_group(

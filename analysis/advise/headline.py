@@ -61,6 +61,8 @@ def _of_what_is_known(advice: Advice) -> Headline:
         text = f"{plural(count, 'partition')} in danger when the cluster was read"
         return Headline(text=text, more=(f"{losing}.", *more), look="contradicted")
     when_read = "When it was read, each partition had a leader, and all replicas in the ISR."
+    if advice.snapshot.is_planned:
+        when_read = "Nobody saw a partition: this is what the files ask for, and what Kafka would make."
     answers = [line.today.acks_all.says for line in _lines(advice) if not line.only_for_after]
     is_good = not {"loses", "unknown"} & set(answers)
     return Headline(text=losing, when_read=when_read, more=more, look="as-predicted" if is_good else "inconclusive")

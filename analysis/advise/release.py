@@ -62,6 +62,8 @@ class ReleaseFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def release_of(snapshot: ClusterSnapshot) -> ReleaseFacts:
     """Return the release of a cluster. Raises `UsageError` if nothing in the snapshot says it."""
+    if snapshot.kafka is not None:
+        return assumed_release(snapshot.kafka, snapshot.features)
     ranges = {one.metadata_versions for one in snapshot.brokers if one.metadata_versions}
     if not ranges and snapshot.metadata_versions is not None:
         ranges = {snapshot.metadata_versions}
@@ -71,7 +73,9 @@ def release_of(snapshot: ClusterSnapshot) -> ReleaseFacts:
         raise UsageError(
             "the release of the brokers is not known",
             got=", ".join(f"{METADATA_VERSION} up to {highest}" for _, highest in sorted(ranges))
-            or f"no {METADATA_VERSION}, from which the release would follow",
+            or (
+                "no file says it" if snapshot.unsaid else f"no {METADATA_VERSION}, from which the release would follow"
+            ),
             allowed="3.3 to 4.4",
             next=f"{ASSUME}    (if you know which release it behaves like)",
         )

@@ -18,7 +18,8 @@ from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file
 
 SCENARIO_FILE, SNAPSHOT = "a scenario file", "a snapshot of a cluster"
 TOPICS_LIST, FEATURES_LIST = "the output of kafka-topics --describe", "the output of kafka-features describe"
-SERVER_PROPERTIES = "a server.properties of Kafka"
+CONFIGS_LIST, SERVER_PROPERTIES = "the output of kafka-configs --describe", "a server.properties of Kafka"
+COMPOSE_FILE, STRIMZI = "a Docker Compose file", "a Strimzi resource"
 """What `ebbtide advise` reads instead of a snapshot."""
 _NEXT_SCENARIO = "ebbtide scenarios show healthy > my.toml    (a scenario to begin with)"
 _NEXT_WATCH = "ebbtide watch --help    (--command-config takes it)"
@@ -111,7 +112,7 @@ _OF_A_CLIENT = _kind(
 _KINDS = (
     _kind(r"^[ \t]*Topic:[ \t]*\S+\s.*Partition(?:Count)?:", TOPICS_LIST, _IN_TOPICS),
     _kind(r"^Feature:[ \t]*\S+[ \t]+SupportedMinVersion:", FEATURES_LIST, _A_CLUSTER, _NEXT_ADVISE),
-    _kind(r"^(?:Dynamic|All|Default) configs for ", "the output of kafka-configs --describe", _IN_TOPICS),
+    _kind(r"^(?:Dynamic|All|Default) configs for ", CONFIGS_LIST, _IN_TOPICS),
     _kind(r"^GROUP\s+TOPIC\s+PARTITION\s", "the output of kafka-consumer-groups --describe", _A_CLUSTER, _NEXT_ADVISE),
     _kind(
         r"^ClusterId:\s|^NodeId\s+(?:DirectoryId\s+)?LogEndOffset",
@@ -125,9 +126,9 @@ _KINDS = (
         "a Chaos Mesh {kind}",
         "its fault belongs under [[steps]] of a scenario; `ebbtide cluster fault --help` lists the kinds",
     ),
-    _kind(r"^apiVersion:[ \t]*[\"']?kafka\.strimzi\.io", "a Strimzi {kind} resource", _IN_TOPICS),
+    _kind(r"^[- \t]*apiVersion:[ \t]*[\"']?kafka\.strimzi\.io", STRIMZI, _IN_TOPICS),
     _kind(r"^apiVersion:", "a Kubernetes {kind}", _IN_TOPICS),
-    _kind(r"^services:\s*(?:#.*)?$", "a Docker Compose file", _IN_TOPICS),
+    _kind(r"^services:\s*(?:#.*)?$", COMPOSE_FILE, _IN_TOPICS),
     _kind(
         r'\A\s*\{(?=[\s\S]*"partitions"\s*:)(?=[\s\S]*"replicas"\s*:)(?=[\s\S]*"topic"\s*:)(?![\s\S]*"snapshot_version")',
         "a plan of kafka-reassign-partitions",

@@ -16,6 +16,8 @@ from ebbtide.untrusted.files import UnreadableFile, read_file
 from ebbtide.untrusted.values import decode_json
 
 SNAPSHOT_VERSION = 1
+OF_FILES = "the time of the files"
+"""`taken_at` of a cluster that nobody asked."""
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
@@ -85,8 +87,11 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """A cluster at one moment; `taken_at` is UTC in ISO 8601.
 
     `features` are finalised levels. `controllers` are the ids of the voters, None if nobody said. `metadata_versions`
-    are the lowest and highest that the broker which answered first supports. `notes` say what could not be read,
-    `assumed` what files do not say.
+    are the lowest and highest that the broker which answered first supports. `notes` say what could not be read.
+
+    Of files: `kafka` is the release by its three numbers, if they say it, and `assumed` is what they do not say, in
+    words. `unsaid` names the release and the feature levels that no file says. `is_planned`: nobody saw a partition;
+    the topics are those that the files ask for, and that Kafka would make.
     """
 
     snapshot_version: int
@@ -99,6 +104,14 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     topics: tuple[SnapshotTopic, ...]
     notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    kafka: str | None = None
+    unsaid: tuple[str, ...] = ()
+    is_planned: bool = False
+
+    @property
+    def origin(self) -> str:
+        """Where it is from, in words."""
+        return "from files" if self.taken_at == OF_FILES else f"read {self.taken_at}"
 
     @property
     def metadata_version(self) -> int | None:

@@ -25,6 +25,7 @@ _EXAMPLES = """examples:
     --command-config client.properties --save cluster.json
   ebbtide advise --bootstrap broker1:9092 --down 3
   ebbtide advise before.json after.json
+  ebbtide advise compose.yaml
   ebbtide advise cluster.json --topics 'orders*' \\
     --assume kafka=4.3.1,min.insync.replicas=2
 
@@ -51,15 +52,16 @@ def command() -> Command:
         needed=False,
         many=True,
         metavar="FILE",
-        help="instead of --bootstrap, a file of --save; of two, what changed. Or what kafka-topics --describe and "
-        "kafka-features describe print, and server.properties, together.",
+        help="instead of --bootstrap, a file of --save; of two, what changed. Or together: what kafka-topics, "
+        "kafka-configs and kafka-features describe, server.properties, a compose file, Strimzi resources.",
     )
     add_connection_options(command)
     command.option("--topics", default="*", metavar="PATTERN", help="only topics whose name fits, such as 'orders*'")
     command.option(
         "--assume",
         metavar="NAME=VALUE,...",
-        help="also show the advice after a change, such as kafka=4.3.1,min.insync.replicas=2, and its price",
+        help="also show the advice after a change, such as kafka=4.3.1,min.insync.replicas=2, and its price. "
+        "A release or feature level that files do not say is today's.",
     )
     command.option(
         "--down",
@@ -151,23 +153,33 @@ def _check_question(args: Args) -> None:
             allowed="one file, or without --down a file before a change and one after it",
         )
     for option in ("assume", "html", "scenario"):
-        if asks is not None and getattr(args, option) is not None:
+        says_release = option == "assume" and asks == "--down"
+        if asks is not None and getattr(args, option) is not None and not says_release:
             what, allowed = f"--{option} is for the whole advice", f"--{option} without {asks}"
             raise UsageError(what, where=f"--{option}", got=f"beside {asks}", allowed=allowed)
 
 
 def _say_down(args: Args, snapshot: ClusterSnapshot) -> ExitCode:
+    from analysis.advise.advice import releases_of
     from analysis.advise.down import ask_down, parse_down
-    from analysis.advise.release import release_of
     from harness.cli.advise_answers import EXIT_CODES, print_down
 
     brokers = parse_down(args.down, snapshot)
+    release, _, changes = releases_of(snapshot, _assumption(args))
+    if changes is not None:
+        unsaid = ", ".join(snapshot.unsaid) or "nothing, because the cluster itself says it"
+        raise UsageError(
+            "a change is for the whole advice",
+            where="--assume",
+            got=changes.in_words(),
+            allowed=f"with --down: {unsaid}",
+        )
     with shown_progress() as progress:
-        answer = ask_down(snapshot, release_of(snapshot), brokers, pattern=args.topics, progress=progress)
+        answer = ask_down(snapshot, release, brokers, pattern=args.topics, progress=progress)
     if args.json:
         print_json(answer)
     else:
-        print_down(answer, taken_at=snapshot.taken_at)
+        print_down(answer, snapshot)
     return EXIT_CODES[answer.says]
 
 

@@ -12,16 +12,18 @@ from ebbtide.shown_text import plural
 if TYPE_CHECKING:
     from analysis.advise.compare import AdviceComparison
     from analysis.advise.down import DownAnswer
+    from ebbtide.snapshot.model import ClusterSnapshot
 
 _NAMED_MAX = 5
 EXIT_CODES = {"safe": ExitCode.AS_PREDICTED, "not safe": ExitCode.CONTRADICTED, "unknown": ExitCode.INCONCLUSIVE}
 """The exit code of each answer to `--down`, by which a restart can wait for it."""
 
 
-def print_down(answer: DownAnswer, *, taken_at: str) -> None:
+def print_down(answer: DownAnswer, snapshot: ClusterSnapshot) -> None:
     """Print whether the brokers may be taken down, and what stops or is lost if not."""
     heads = {"safe": "Safe", "not safe": "Not safe", "unknown": "Unknown"}
-    print(f"{heads[answer.says]}: taking down {brokers_in_words(answer.brokers)}, as the cluster was at {taken_at}")
+    at = "if all replicas are in sync" if snapshot.is_planned else f"as the cluster was at {snapshot.taken_at}"
+    print(f"{heads[answer.says]}: taking down {brokers_in_words(answer.brokers)}, {at}")
     _say(answer.leaderless, "{} no leader then: nobody can read or write {}", has="has", have="have")
     _say(answer.refused, "{} acking acks=all then", has="stops", have="stop")
     for what, names in answer.at_risk.items():

@@ -69,7 +69,7 @@ def _heading(advice: Advice) -> Iterator[str]:
         yield f"- do not stop broker {holder.broker}: only it is in sync for {', '.join(holder.examples[:2])}{more}"
     yield ""
     brokers = plural(len(snapshot.brokers), "broker")
-    yield f"cluster: {snapshot.cluster_id}, Kafka {advice.release.shown}, {elr}, {brokers}, read {snapshot.taken_at}"
+    yield f"cluster: {snapshot.cluster_id}, Kafka {advice.release.shown}, {elr}, {brokers}, {snapshot.origin}"
     if advice.after is not None:
         yield f"assumed: {advice.assumed}"
         prices = [group.prices for group in reversed(advice.groups)]

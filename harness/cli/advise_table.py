@@ -30,7 +30,7 @@ def print_advice(advice: Advice) -> None:
     snapshot = advice.snapshot
     elr = "on" if advice.release.is_elr_on else "off" if advice.release.has_elr else "none in this release"
     levels = ", ".join(f"{name} {level}" for name, level in advice.release.features.items())
-    _say("cluster:", f"{snapshot.cluster_id}, {plural(len(snapshot.brokers), 'broker')}, read {snapshot.taken_at}")
+    _say("cluster:", f"{snapshot.cluster_id}, {plural(len(snapshot.brokers), 'broker')}, {snapshot.origin}")
     _say("Kafka:", f"{advice.release.shown}; ELR {elr}; {levels}")
     if advice.after is not None:
         _say("assumed:", f"{advice.assumed}; the column `then` is after this change, for acks=1/acks=all")

@@ -51,7 +51,7 @@ OF_NODES = ["[topics.NAME]", "broker_properties and controller_properties of [cl
 KINDS = {
     "compose.yaml": (COMPOSE, "a Docker Compose file", OF_NODES),
     "server.properties": (SERVER, "a server.properties of Kafka", OF_NODES),
-    "strimzi.yaml": (STRIMZI, "a Strimzi Kafka resource", OF_NODES),
+    "strimzi.yaml": (STRIMZI, "a Strimzi resource", OF_NODES),
     "topics.txt": (TOPICS, "the output of kafka-topics --describe", OF_NODES),
     "chaos.yaml": (
         "apiVersion: chaos-mesh.org/v1alpha1\nkind: NetworkChaos\n",

@@ -8,7 +8,8 @@ import pytest
 
 from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot, read_snapshot, write_snapshot
-from ebbtide.snapshot.text_files import NEXT_TOPIC, snapshot_of_files
+from ebbtide.snapshot.planned import NEXT_TOPIC
+from ebbtide.snapshot.text_files import snapshot_of_files
 from harness.cli.main import main
 
 TOPICS = """Topic: orders\tTopicId: x\tPartitionCount: 2\tReplicationFactor: 3\tConfigs: min.insync.replicas=2,a=b
@@ -72,11 +73,15 @@ def test_without_topics_the_next_topic_and_kafkas_own_are_told(tmp_path: Path) -
     shapes = {one.name: (len(one.partitions), len(one.partitions[0].replicas), one.configs) for one in snapshot.topics}
     assert shapes == {
         NEXT_TOPIC: (3, 3, {}),
-        "__consumer_offsets": (1, 1, {}),
-        "__transaction_state": (1, 3, {"min.insync.replicas": "1"}),
+        "__consumer_offsets": (3, 1, {"cleanup.policy": "compact"}),
+        "__transaction_state": (
+            3,
+            3,
+            {"cleanup.policy": "compact", "unclean.leader.election.enable": "false", "min.insync.replicas": "1"},
+        ),
     }
     assert snapshot.controllers == (1, 2)
-    assert any("no file has topics: 3 brokers assumed" in one for one in snapshot.assumed)
+    assert "3 brokers assumed, 2 of them without a file, alike to server.txt" in snapshot.assumed
 
 
 def test_a_snapshot_of_files_can_be_saved_and_read(tmp_path: Path) -> None:
@@ -91,9 +96,9 @@ def test_a_snapshot_of_files_can_be_saved_and_read(tmp_path: Path) -> None:
         ({"topics": TOPICS.replace("1,2,3", "1,two")}, "not ids of brokers"),
         ({"topics": TOPICS.replace("Replicas: 4", "Replicas: 4,4")}, "not of a real cluster"),
         ({"features": FEATURES.replace("4.1-IV1", "next")}, "not a feature with its levels"),
-        ({"server": SERVER.replace("factor=3", "factor=many")}, "not a replication factor"),
+        ({"server": SERVER.replace("factor=3", "factor=many")}, "not a value of this setting"),
         ({"topics": TOPICS, "other": "hello"}, "this file does not describe a cluster"),
-        ({"server": SERVER.replace("min.insync.replicas=1", "min.insync.replicas=x")}, "not of a real cluster"),
+        ({"server": SERVER.replace("min.insync.replicas=1", "min.insync.replicas=x")}, "(line 7)"),
     ],
 )
 def test_what_makes_no_sense_is_one_error(texts: dict[str, str], says: str, tmp_path: Path) -> None:
@@ -111,5 +116,82 @@ def test_the_command_asks_for_the_release_and_says_what_is_assumed(
     assert "next:    --assume kafka=4.3.1" in capsys.readouterr().err
     assert main(["advise", str(file), "--assume", "kafka=4.3.1"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert said.startswith("3 of 3 topics can lose records acked with acks=all by one common event: ")
-    assert "note: no file has the feature levels: the newest metadata.version, and the ELR off" in said
+    assert said.startswith("2 of 3 topics can lose records acked with acks=all by one common event: ")
+    assert "note: no file has the metadata.version: that of the release is assumed" in said
+    assert "When it was read" not in said
+
+
+def test_what_files_do_not_say_is_asked_for_and_is_then_today(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(SERVER)
+    assert main(["advise", str(file), "--down", "2"]) == 4
+    assert "next:    --assume kafka=4.3.1" in capsys.readouterr().err
+    assert main(["advise", str(file), "--down", "2", "--assume", "kafka=4.3.1"]) == 1
+    assert "taking down broker 2, if all replicas are in sync" in " ".join(capsys.readouterr().out.split())
+    assert main(["advise", str(file), "--down", "2", "--assume", "kafka=4.3.1,min.insync.replicas=2"]) == 4
+    assert "with --down: kafka, metadata.version, eligible.leader.replicas.version" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    assert main(["advise", str(file), "--assume", "kafka=4.3.1,eligible.leader.replicas.version=1"]) == 0
+    said = capsys.readouterr().out
+    assert "Kafka 4.3.1, ELR on" in said
+    assert "assumed:" not in said
+
+
+CONFIGS = """Dynamic configs for topic orders are:
+  min.insync.replicas=3 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:min.insync.replicas=3}
+Default configs for brokers in the cluster are:
+  min.insync.replicas=2 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:min.insync.replicas=2}
+Dynamic configs for broker 2 are:
+  unclean.leader.election.enable=true sensitive=false synonyms={}
+"""
+OF_BROKER_1 = """All configs for broker 1 are:
+  advertised.listeners=null sensitive=false synonyms={}
+  default.replication.factor=2 sensitive=false synonyms={STATIC_BROKER_CONFIG:default.replication.factor=2}
+  log.flush.interval.ms=null sensitive=false synonyms={}
+  process.roles=broker sensitive=false synonyms={}
+"""
+
+
+def test_dynamic_configs_count_above_a_file(tmp_path: Path) -> None:
+    snapshot = read(tmp_path, topics=TOPICS, server=SERVER, configs=CONFIGS)
+    assert snapshot.topics[0].configs["min.insync.replicas"] == "3"
+    first, second, _ = snapshot.brokers
+    assert first.configs["min.insync.replicas"] == "2"
+    assert second.configs["unclean.leader.election.enable"] == "true"
+
+
+def test_a_broker_whose_configs_are_all_listed_needs_no_other_file(tmp_path: Path) -> None:
+    snapshot = read(tmp_path, configs=OF_BROKER_1)
+    (topic,) = (one for one in snapshot.topics if one.name == NEXT_TOPIC)
+    assert len(topic.partitions[0].replicas) == 2
+    assert [one.id for one in snapshot.brokers] == [1, 2, 3]
+    assert snapshot.brokers[0].configs == {}
+
+
+def test_an_unclean_election_of_the_controllers_counts_for_all_brokers(tmp_path: Path) -> None:
+    broker = "node.id=1\nprocess.roles=broker\n"
+    controller = "node.id=9\nprocess.roles=controller\nunclean.leader.election.enable=true\n"
+    (one, *_) = read(tmp_path, one=broker, two=controller).brokers
+    assert one.configs == {"unclean.leader.election.enable": "true"}
+
+
+def test_two_files_of_one_node_are_one_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="two nodes with one id"):
+        read(tmp_path, one=SERVER, two=SERVER)
+
+
+def test_all_wrong_values_of_a_file_are_named_with_their_lines(tmp_path: Path) -> None:
+    wrong = SERVER.replace("factor=3", "factor=many").replace("enable=true", "enable=maybe")
+    with pytest.raises(UsageError) as refused:
+        read(tmp_path, server=wrong)
+    assert "2 problems" in refused.value.render()
+    assert "(line 6)" in refused.value.render()
+    assert "(line 8)" in refused.value.render()
+
+
+def test_zookeeper_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="metadata in ZooKeeper"):
+        read(tmp_path, server="broker.id=1\nzookeeper.connect=z:2181\n")

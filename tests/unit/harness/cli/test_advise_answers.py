@@ -67,7 +67,6 @@ def test_the_answer_for_programs_fits_its_schema(tmp_path: Path, capsys: pytest.
     [
         (["a.json", "b.json", "c.json"], "too many files"),
         (["a.json", "b.json", "--down", "1"], "too many files"),
-        (["a.json", "--down", "1", "--assume", "min.insync.replicas=2"], "--assume is for the whole advice"),
         (["a.json", "b.json", "--html", "x.html"], "--html is for the whole advice"),
     ],
 )

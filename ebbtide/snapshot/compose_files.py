@@ -1,0 +1,205 @@
+"""Reads the Kafka nodes of a compose file, for the images that people use.
+
+Each image turns environment variables into properties in its own way; the image's tag says the release.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ebbtide.errors import EbbtideError, UsageError
+from ebbtide.shown_text import plural
+from ebbtide.snapshot.described import BROKER, DescribedNode, FileFacts, raise_problems, value_problems
+from ebbtide.untrusted.yaml_files import YamlValue, read_documents
+
+_OWN_DEFAULTS = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+"""What the server.properties of Kafka's distribution sets, which some images start from."""
+_VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?::?-([^}]*)|[^}]*)\}|(\w+))")
+_OF_A_NODE = ("PROCESS_ROLES", "NODE_ID", "BROKER_ID", "ZOOKEEPER_CONNECT", "CONTROLLER_QUORUM_VOTERS")
+_CP_OF_KAFKA_3 = 7
+_CP_LIKE_KAFKA = 4
+
+
+class _Image(NamedTuple):
+    """A family of images: how it names properties, where logs are by default, and what it sets by itself."""
+
+    repository: re.Pattern[str]
+    prefix: str
+    log_dir: str
+    own: Mapping[str, str] = {}
+    own_beside_others: bool = False
+
+
+_IMAGES = (
+    _Image(re.compile(r"bitnami\w*/kafka$"), "KAFKA_CFG_", "/bitnami/kafka/data", _OWN_DEFAULTS, True),
+    _Image(re.compile(r"confluentinc/(?:cp-kafka|cp-server|confluent-local)$"), "KAFKA_", "/var/lib/kafka/data"),
+    _Image(re.compile(r"apache/kafka(?:-native)?$"), "KAFKA_", "/tmp/kafka-logs", _OWN_DEFAULTS),
+)
+_UNKNOWN = _Image(re.compile(""), "KAFKA_", "/tmp/kafka-logs")
+
+
+class _Service(NamedTuple):
+    name: str
+    values: YamlValue
+    image: _Image
+    tag: str
+    environment: dict[str, YamlValue]
+
+
+def read_compose(path: Path, content: bytes) -> FileFacts:
+    """Return the nodes of a compose file. Raises one `UsageError` with all that is wrong in it."""
+    problems: list[EbbtideError] = []
+    nodes: list[DescribedNode] = []
+    notes: list[str] = []
+    releases: list[str] = []
+    for document in read_documents(path, content):
+        for name, values in document.at("services").table.items():
+            service = _service(name, values)
+            if service is None:
+                continue
+            for number in range(_replicas(service)):
+                node, wrong = _node(service, number)
+                nodes.append(node)
+                problems += wrong if number == 0 else []
+            notes += _notes_of(service)
+            releases += _release_of(service)
+    if not nodes:
+        problems.append(
+            UsageError("no service of this compose file is a Kafka node", where="services", allowed=_allowed())
+        )
+    raise_problems(path, problems)
+    return FileFacts(
+        nodes=tuple(nodes), is_whole=_has_all_voters(nodes), releases=tuple(releases), notes=(*notes, *_disks(nodes))
+    )
+
+
+def _has_all_voters(nodes: list[DescribedNode]) -> bool:
+    """Whether each controller that a node names is in the file; else the file is one host's part of a cluster."""
+    ids = {str(one.id) for one in nodes}
+    named = {one for node in nodes for one in node.properties.get("controller.quorum.voters", "").split(",") if one}
+    return {one.partition("@")[0].strip() for one in named} <= ids
+
+
+def _allowed() -> str:
+    return "a service with KAFKA_PROCESS_ROLES, or of apache/kafka, bitnami/kafka or confluentinc/cp-kafka"
+
+
+def _service(name: str, values: YamlValue) -> _Service | None:
+    """Return a service that is a Kafka node; None for any other."""
+    named = _filled(values.at("image").text or "")
+    repository, _, tag = named.partition("@")[0].rpartition(":") if ":" in named.rpartition("/")[2] else (named, "", "")
+    environment = _environment(values.at("environment"))
+    image = next((one for one in _IMAGES if one.repository.search(repository)), _UNKNOWN)
+    if image is _UNKNOWN and any(key.startswith("KAFKA_CFG_") for key in environment):
+        image = _IMAGES[0]
+    says_so = any(f"{image.prefix}{one}" in environment for one in _OF_A_NODE)
+    runs_image = image is not _UNKNOWN and values.at("command").content is values.at("entrypoint").content is None
+    return _Service(name, values, image, tag, environment) if says_so or runs_image else None
+
+
+def _environment(values: YamlValue) -> dict[str, YamlValue]:
+    """Return the environment of a service, written as a table or as a list."""
+    found = dict(values.table)
+    for one in values.items:
+        key, equals, value = (one.text or "").partition("=")
+        found[key] = YamlValue(content=value if equals else None, line=one.line)
+    return found
+
+
+def _filled(text: str) -> str:
+    """Return the text with the defaults of its variables; one without a default is left as it is."""
+    return _VARIABLE.sub(lambda found: "$" if found[0] == "$$" else found[0] if found[2] is None else found[2], text)
+
+
+def _property(key: str, prefix: str) -> str:
+    name = key.removeprefix(prefix).lower().replace("_", ".")
+    return name.replace("...", "-").replace("..", "_")
+
+
+def _node(service: _Service, number: int) -> tuple[DescribedNode, list[UsageError]]:
+    """Return the service's node and what is wrong with its values; further replicas have no id of their own."""
+    prefix = service.image.prefix
+    said = {
+        _property(key, prefix): (_filled(value.text), value.line)
+        for key, value in service.environment.items()
+        if key.startswith(prefix) and value.text
+    }
+    values = {name: value for name, (value, _) in said.items() if not _VARIABLE.search(value)}
+    own = service.image.own if service.image.own_beside_others or not values else {}
+    properties = {**own, **values}
+    if number:
+        properties = {name: value for name, value in properties.items() if name not in ("node.id", "broker.id")}
+    lines = {name: line for name, (_, line) in said.items()}
+    wrong = list(value_problems(properties, f"services.{service.name}: ", lines))
+    if "zookeeper.connect" in properties and "process.roles" not in properties:
+        error = UsageError(
+            "this node keeps its metadata in ZooKeeper",
+            where=f"services.{service.name}",
+            allowed="a cluster in KRaft mode, 3.3 or newer",
+        )
+        error.add_line(lines["zookeeper.connect"])
+        wrong.append(error)
+    log_dir = properties.get("log.dirs", properties.get("log.dir", service.image.log_dir))
+    name = service.name if not number else f"{service.name} {number + 1}"
+    return DescribedNode(name=name, properties=properties, keeps_disk=_is_kept(service.values, log_dir)), wrong
+
+
+def _is_kept(values: YamlValue, log_dirs: str) -> bool:
+    """Whether each log directory is on a volume with a name, or on a folder of the host."""
+    kept = []
+    for one in values.at("volumes").items:
+        parts = _filled(one.text or "").split(":")
+        is_kept = one.at("type").text != "tmpfs" and one.at("source").content is not None
+        target = one.at("target").text if one.table and is_kept else parts[1] if len(parts) > 1 else None
+        kept += [target.rstrip("/")] if target else []
+    return all(any(f"{one.strip()}/".startswith(f"{target}/") for target in kept) for one in log_dirs.split(","))
+
+
+def _replicas(service: _Service) -> int:
+    text = service.values.at("deploy", "replicas").text or service.values.at("scale").text or "1"
+    return min(int(text), 100) if text.isdecimal() else 1
+
+
+def _release_of(service: _Service) -> Iterator[str]:
+    """Yield the release that the tag says; Confluent Platform 7.6 has Kafka 3.6, and 8.0 has 4.0."""
+    numbers = re.match(r"v?([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?![0-9.])", service.tag)
+    if numbers is None or service.image is _UNKNOWN:
+        return
+    major, minor, patch = numbers.groups()
+    if "confluent" in service.image.repository.pattern:
+        if int(major) >= _CP_OF_KAFKA_3:
+            yield f"{int(major) - _CP_LIKE_KAFKA}.{minor}"
+    else:
+        yield ".".join(one for one in (major, minor, patch) if one is not None)
+
+
+def _notes_of(service: _Service) -> Iterator[str]:
+    """Yield what of a service is elsewhere, so that the file does not say it."""
+    if service.values.at("env_file").content is not None:
+        yield f"the env_file of {service.name} was not read: settings there are not known"
+    for one in service.values.at("volumes").items:
+        target = one.at("target").text or (one.text or "").partition(":")[2]
+        if re.search(r"server\.properties|/mnt/shared/config", target):
+            yield f"{service.name} mounts a server.properties: give that file, too"
+    for key, value in service.environment.items():
+        if key.startswith(service.image.prefix) and (found := _VARIABLE.search(_filled(value.text or ""))):
+            name = _property(key, service.image.prefix)
+            if name in _OWN_DEFAULTS or name.endswith(("replication.factor", "replicas", "election.enable")):
+                yield f"{name} of {service.name} is {found[0]}, which the file does not say: taken as not set"
+
+
+def _disks(nodes: list[DescribedNode]) -> Iterator[str]:
+    brokers = [one for one in nodes if BROKER in one.roles]
+    if lost := [one.name for one in nodes if not one.keeps_disk]:
+        them = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
+        keep = "keeps its" if len(lost) == 1 else "keep their"
+        yield f"{them} {keep} log in the container: made anew, it starts with an empty disk"
+    if len(brokers) > 1:
+        yield f"the {plural(len(brokers), 'broker')} are on one host, as far as the file says: its power is theirs"

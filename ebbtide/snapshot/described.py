@@ -1,0 +1,130 @@
+"""What files say of a cluster that nobody asked: its nodes with their properties, its topics, its release."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, MIN_ISR, REPLICAS_MAX, UNCLEAN, SnapshotTopic
+
+BROKER, CONTROLLER = "broker", "controller"
+FACTOR, PARTITIONS = "default.replication.factor", "num.partitions"
+FACTORS = (FACTOR, "offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+_NUMBERS = frozenset(
+    {MIN_ISR, FLUSH_MESSAGES, FLUSH_MS, "log.flush.interval.messages", "log.flush.interval.ms"}
+    | {PARTITIONS, "transaction.state.log.min.isr"}
+)
+
+
+class DescribedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of a file, with its properties by Kafka's names; `name` is what the file calls it.
+
+    `keeps_disk`: whether its disk outlives a new container or pod.
+    """
+
+    name: str
+    properties: dict[str, str]
+    keeps_disk: bool = True
+
+    @property
+    def id(self) -> int | None:
+        """Its id, None if the file does not say it."""
+        text = self.properties.get("node.id", self.properties.get("broker.id", ""))
+        return int(text) if text.isdecimal() else None
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """Its process roles; a file that names none is taken for that of a broker."""
+        named = self.properties.get("process.roles", BROKER).split(",")
+        return frozenset(one.strip() for one in named)
+
+
+class PlannedTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic that a file asks for; None is what the brokers give a topic without further words."""
+
+    name: str
+    partitions: int | None = None
+    factor: int | None = None
+    configs: dict[str, str] = {}
+
+
+class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What files say, each field as far as they do.
+
+    `is_whole`: the nodes are all that the cluster has. `topics` were seen on a cluster, `planned` are asked for.
+    `levels` are the metadata.versions that a broker supports, `releases` have two or three numbers. `broker_configs`
+    are dynamic configs by broker; those of None are of all brokers.
+    """
+
+    nodes: tuple[DescribedNode, ...] = ()
+    is_whole: bool = False
+    topics: tuple[SnapshotTopic, ...] = ()
+    planned: tuple[PlannedTopic, ...] = ()
+    features: dict[str, int] = {}
+    levels: tuple[int, int] | None = None
+    releases: tuple[str, ...] = ()
+    broker_configs: dict[int | None, dict[str, str]] = {}
+    notes: tuple[str, ...] = ()
+
+    @property
+    def brokers(self) -> list[DescribedNode]:
+        """The nodes that are brokers."""
+        return [one for one in self.nodes if BROKER in one.roles]
+
+    @property
+    def controllers(self) -> list[DescribedNode]:
+        """The nodes that are controllers."""
+        return [one for one in self.nodes if CONTROLLER in one.roles]
+
+
+def merged(facts: Sequence[FileFacts]) -> FileFacts:
+    """Return what several files of one cluster say together. Raises `UsageError` for two nodes with one id."""
+    configs: dict[int | None, dict[str, str]] = {}
+    for one in facts:
+        for broker, values in one.broker_configs.items():
+            configs[broker] = {**configs.get(broker, {}), **values}
+    nodes = [node for one in facts for node in one.nodes]
+    by_id: dict[int, DescribedNode] = {}
+    for node in nodes:
+        if node.id is not None and (other := by_id.setdefault(node.id, node)) is not node:
+            raise UsageError(
+                "two nodes with one id", got=f"{node.id}: {other.name}, {node.name}", allowed="files of one cluster"
+            )
+    return FileFacts(
+        nodes=tuple(nodes),
+        is_whole=any(one.is_whole for one in facts),
+        topics=tuple(topic for one in facts for topic in one.topics),
+        planned=tuple(topic for one in facts for topic in one.planned),
+        features={name: level for one in facts for name, level in one.features.items()},
+        levels=next((one.levels for one in facts if one.levels is not None), None),
+        releases=tuple(dict.fromkeys(release for one in facts for release in one.releases)),
+        broker_configs=configs,
+        notes=tuple(dict.fromkeys(note for one in facts for note in one.notes)),
+    )
+
+
+def value_problems(values: Mapping[str, str], where: str, lines: Mapping[str, int]) -> Iterator[UsageError]:
+    """Yield what is wrong with the values that the advice reads, each with its line."""
+    for name, value in values.items():
+        allowed = None
+        if name in FACTORS and not (value.isdecimal() and 1 <= int(value) <= REPLICAS_MAX):
+            allowed = f"1 to {REPLICAS_MAX}"
+        elif name in _NUMBERS and not re.fullmatch(r"[0-9]{1,19}", value):
+            allowed = "a whole number"
+        elif name == UNCLEAN and value.lower() not in ("true", "false"):
+            allowed = "true or false"
+        if allowed is not None:
+            error = UsageError("not a value of this setting", where=f"{where}{name}", got=value[:60], allowed=allowed)
+            if name in lines:
+                error.add_line(lines[name])
+            yield error
+
+
+def raise_problems(path: Path, problems: Sequence[EbbtideError]) -> None:
+    """Raise all that is wrong with a file as one error, if anything is."""
+    if problems:
+        raise Problems(str(path), list(problems))

@@ -1,0 +1,217 @@
+"""What a cluster will be that files describe, and nobody asked: its brokers, its release, and the topics to come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+from packaging.version import Version
+
+from ebbtide.releases.feature_levels import levels_of
+from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
+from ebbtide.shown_text import plural
+from ebbtide.snapshot.described import (
+    CONTROLLER,
+    FACTOR,
+    FACTORS,
+    PARTITIONS,
+    DescribedNode,
+    FileFacts,
+    PlannedTopic,
+)
+from ebbtide.snapshot.model import (
+    BROKER_NAMES,
+    CLEANUP,
+    MIN_ISR,
+    UNCLEAN,
+    SnapshotBroker,
+    SnapshotPartition,
+    SnapshotTopic,
+)
+
+NEXT_TOPIC = "the-next-topic"
+"""Stands for a topic that somebody makes without further words: what a server.properties decides."""
+KAFKA = "kafka"
+
+_PARTITIONS_MAX = 1_000
+_FIRST_WITH_ELR, _FIRST_WITH_ELR_ON = Version("4.0"), Version("4.1")
+_OF_INTERNAL = {
+    "__consumer_offsets": (FACTORS[1], {CLEANUP: "compact"}),
+    "__transaction_state": (FACTORS[2], {CLEANUP: "compact", UNCLEAN: "false"}),
+}
+"""Kafka's own topics: the setting of their replication factor, and configs that Kafka gives them."""
+_INTERNAL_FACTOR = 3
+_OF_TRANSACTIONS, _MIN_ISR_OF_TRANSACTIONS = "transaction.state.log.min.isr", "2"
+
+
+class DescribedRelease(NamedTuple):
+    """The release that files say: by three numbers, or by the levels that it supports; and what they do not say."""
+
+    kafka: str | None
+    levels: tuple[int, int] | None
+    unsaid: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def release_in(facts: FileFacts) -> DescribedRelease:
+    """Return the oldest release that the files say, and which feature levels they do not say."""
+    known = sorted((one for one in facts.releases if levels_of(one) is not None), key=Version)
+    notes = [f"the files say Kafka {one}, which Ebbtide does not know" for one in facts.releases if one not in known]
+    if len(known) > 1:
+        notes.append(f"the files say Kafka {', '.join(known)}: the advice is for the oldest")
+    oldest = known[0] if known else None
+    exact = oldest if oldest is not None and len(Version(oldest).release) > 2 else None
+    range_ = (levels_of(oldest) or {})[METADATA_VERSION] if oldest is not None else None
+    levels = facts.levels or (None if range_ is None or exact else (range_[0], range_[-1]))
+    unsaid: tuple[str, ...] = () if exact or levels else (KAFKA,)
+    if facts.levels is None:
+        unsaid += () if METADATA_VERSION in facts.features else (METADATA_VERSION,)
+        unsaid += (ELR_VERSION,) if oldest is None or Version(oldest) >= _FIRST_WITH_ELR else ()
+    if METADATA_VERSION in unsaid:
+        notes.append("no file has the metadata.version: that of the release is assumed")
+    if ELR_VERSION in unsaid:
+        on = ", as in a new cluster of 4.1 or later" if oldest is None or Version(oldest) >= _FIRST_WITH_ELR_ON else ""
+        notes.append(f"no file says whether the ELR is on: off is assumed; for on{on}: --assume {ELR_VERSION}=1")
+    return DescribedRelease(exact, levels, unsaid, tuple(notes))
+
+
+def voters_of(facts: FileFacts) -> tuple[int, ...] | None:
+    """Return the ids of the controllers; None if no file says them."""
+    for node in facts.nodes:
+        named = node.properties.get("controller.quorum.voters", "").split(",")
+        voters = [one.partition("@")[0].strip() for one in named]
+        if all(one.isdecimal() for one in voters):
+            return tuple(sorted(map(int, voters)))
+    ids = [one.id for one in facts.controllers if one.id is not None]
+    return tuple(sorted(ids)) if facts.is_whole and ids else None
+
+
+def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBroker, ...], list[str]]:
+    """Return the brokers, each with the configs of its own file; those without a file have those of the first one.
+
+    Dynamic configs count above a file's. The controllers decide on unclean elections, so theirs count for all brokers.
+    """
+    nodes = _with_ids(facts)
+    first = next(iter(facts.brokers or facts.nodes), None)
+    without = [one for one in ids if one not in nodes]
+    notes = []
+    if first is not None and without and facts.topics:
+        them = f"broker {without[0]}" if len(without) == 1 else f"{len(without)} brokers"
+        notes.append(f"no file is of {them}: {first.name} is assumed there")
+    elects_unclean = any(one.properties.get(UNCLEAN) == "true" for one in facts.controllers)
+    brokers = []
+    for one in ids:
+        node = nodes.get(one, first)
+        properties = {} if node is None else dict(node.properties)
+        if elects_unclean:
+            properties[UNCLEAN] = "true"
+        properties |= {**facts.broker_configs.get(None, {}), **facts.broker_configs.get(one, {})}
+        brokers.append(
+            SnapshotBroker(
+                id=one,
+                address=f"broker-{one}",
+                rack=nodes[one].properties.get("broker.rack") if one in nodes else None,
+                configs={name: properties[other] for name, other in BROKER_NAMES.items() if other in properties},
+            )
+        )
+    return tuple(brokers), notes
+
+
+def with_configs(facts: FileFacts) -> Iterator[SnapshotTopic]:
+    """Yield the listed topics, with the configs that other files have of them."""
+    said = {one.name: one.configs for one in facts.planned}
+    for topic in facts.topics:
+        yield msgspec.structs.replace(topic, configs={**topic.configs, **said.get(topic.name, {})})
+
+
+def plan_topics(facts: FileFacts) -> tuple[list[int], tuple[SnapshotTopic, ...], list[str]]:
+    """Return the ids of the brokers, the topics to come, and what was assumed for them."""
+    planned = [_filled(one, facts) for one in facts.planned]
+    planned += [_filled(PlannedTopic(name=NEXT_TOPIC), facts), *_internal(facts)]
+    ids, notes = _broker_ids(facts, max(one.factor or 1 for one in planned))
+    too_wide = [one for one in planned if (one.factor or 1) > len(ids)]
+    if too_wide:
+        named = ", ".join(f"{one.name} ({one.factor} replicas)" for one in too_wide[:3])
+        more = f" and {len(too_wide) - 3} more" if len(too_wide) > 3 else ""
+        notes.insert(0, f"with {plural(len(ids), 'broker')}, Kafka cannot make {named}{more}")
+    topics = tuple(_placed(one, ids) for one in planned if one not in too_wide)
+    return ids, topics, [*notes, *_factors_of_controllers(facts)]
+
+
+def _broker_ids(facts: FileFacts, factor: int) -> tuple[list[int], list[str]]:
+    """Return the ids of the brokers: those of the files, and as many more as the topics need if the files miss some."""
+    ids = set(_with_ids(facts)) & {one for one, node in _with_ids(facts).items() if node in facts.brokers}
+    if facts.is_whole:
+        return sorted(ids), []
+    if any(CONTROLLER in one.roles for one in facts.brokers):
+        ids |= set(voters_of(facts) or ())
+    given = len(ids)
+    free = (one for one in range(1, factor + given + 1) if one not in ids)
+    ids |= {next(free) for _ in range(factor - given)}
+    if (missing := len(ids) - len(facts.brokers)) > 0:
+        alike = f", alike to {facts.brokers[0].name}" if facts.brokers else ""
+        return sorted(ids), [f"{plural(len(ids), 'broker')} assumed, {missing} of them without a file{alike}"]
+    return sorted(ids), []
+
+
+def _with_ids(facts: FileFacts) -> Mapping[int, DescribedNode]:
+    """Return the nodes by id; those without one get the lowest that are free, if the files have all nodes."""
+    found = {one.id: one for one in facts.nodes if one.id is not None}
+    if facts.is_whole:
+        free = (one for one in range(1, 2 * len(facts.nodes) + 1) if one not in found)
+        found |= {next(free): one for one in facts.nodes if one.id is None}
+    return found
+
+
+def _default(facts: FileFacts, name: str) -> int:
+    """Return the weakest value that a broker gives a topic without further words."""
+    given = [int(one.properties.get(name, "1")) for one in facts.brokers]
+    return min(given, default=1)
+
+
+def _factors_of_controllers(facts: FileFacts) -> list[str]:
+    """Say if a tool that names no replication factor gets less than a producer to an unknown topic does."""
+    alone = [one for one in facts.controllers if one not in facts.brokers]
+    weakest = min((int(one.properties.get(FACTOR, "1")) for one in alone), default=None)
+    if weakest is None or weakest >= _default(facts, FACTOR):
+        return []
+    return [
+        f"the controllers have {FACTOR} {weakest}: a topic made by a tool that names no factor has {weakest}, and only "
+        "one that a client makes has that of the brokers"
+    ]
+
+
+def _filled(topic: PlannedTopic, facts: FileFacts) -> PlannedTopic:
+    return PlannedTopic(
+        name=topic.name,
+        partitions=topic.partitions or _default(facts, PARTITIONS) or 1,
+        factor=topic.factor or _default(facts, FACTOR),
+        configs=topic.configs,
+    )
+
+
+def _internal(facts: FileFacts) -> Iterator[PlannedTopic]:
+    first = facts.brokers[0].properties if facts.brokers else {}
+    for name, (setting, configs) in _OF_INTERNAL.items():
+        if name in {one.name for one in facts.planned}:
+            continue
+        own = dict(configs)
+        if setting == FACTORS[2]:
+            own[MIN_ISR] = first.get(_OF_TRANSACTIONS, _MIN_ISR_OF_TRANSACTIONS)
+        yield PlannedTopic(name=name, factor=int(first.get(setting, _INTERNAL_FACTOR)), configs=own)
+
+
+def _placed(topic: PlannedTopic, ids: Sequence[int]) -> SnapshotTopic:
+    """Return the topic with its replicas in turn; each broker has some, so that a question about any has an answer."""
+    factor = topic.factor or 1
+    count = min(max(topic.partitions or 1, len(ids)), _PARTITIONS_MAX)
+    rows = [tuple(ids[(at + step) % len(ids)] for step in range(factor)) for at in range(count)]
+    return SnapshotTopic(
+        name=topic.name,
+        internal=topic.name.startswith("__"),
+        configs=topic.configs,
+        partitions=tuple(
+            SnapshotPartition(index=at, leader=row[0], replicas=row, isr=row) for at, row in enumerate(rows)
+        ),
+    )

@@ -1,0 +1,162 @@
+"""Reads the resources of Strimzi: Kafka, KafkaNodePool and KafkaTopic, of several files together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ebbtide.errors import EbbtideError, UsageError
+from ebbtide.releases.feature_levels import METADATA_VERSIONS
+from ebbtide.releases.known_releases import METADATA_VERSION
+from ebbtide.shown_text import plural
+from ebbtide.snapshot.described import (
+    DescribedNode,
+    FileFacts,
+    PlannedTopic,
+    raise_problems,
+    value_problems,
+)
+from ebbtide.snapshot.model import BROKER_NAMES
+from ebbtide.untrusted.yaml_files import YamlValue, read_documents
+
+_GROUP = "kafka.strimzi.io/"
+_CLUSTER = "strimzi.io/cluster"
+_NODES_MAX = 1_000
+
+
+def read_strimzi(contents: Mapping[Path, bytes]) -> FileFacts:
+    """Return the cluster of the resources. Raises one `UsageError` with all that is wrong in the first wrong file."""
+    found: dict[str, list[YamlValue]] = {"Kafka": [], "KafkaNodePool": [], "KafkaTopic": []}
+    for path, content in contents.items():
+        resources = [one for document in read_documents(path, content) for one in _resources(document)]
+        raise_problems(path, [error for one in resources for error in _problems(one)])
+        for one in resources:
+            found[one.at("kind").text or ""].append(one)
+    name = _cluster_name(contents, found)
+    kafka = next(iter(found["Kafka"]), YamlValue(content=None, line=0))
+    spec = kafka.at("spec", "kafka")
+    pools = [one for one in found["KafkaNodePool"] if _belongs(one, name)]
+    release, level = spec.at("version").text, spec.at("metadataVersion").text
+    features = {} if level is None or level not in METADATA_VERSIONS else {METADATA_VERSION: METADATA_VERSIONS[level]}
+    nodes, notes = _nodes(spec, pools)
+    topics = tuple(_topic(one) for one in found["KafkaTopic"] if _belongs(one, name))
+    return FileFacts(
+        nodes=nodes,
+        is_whole=any(node.id is not None for node in nodes),
+        planned=topics,
+        features=features,
+        releases=() if release is None else (release,),
+        notes=tuple(notes),
+    )
+
+
+def _resources(document: YamlValue) -> Iterator[YamlValue]:
+    """Yield the resources that count, also those of a list as `kubectl get` prints it."""
+    for one in document.at("items").items or [document]:
+        is_ours = (one.at("apiVersion").text or "").startswith(_GROUP)
+        if is_ours and one.at("kind").text in ("Kafka", "KafkaNodePool", "KafkaTopic"):
+            yield one
+
+
+def _cluster_name(contents: Mapping[Path, bytes], found: Mapping[str, Sequence[YamlValue]]) -> str | None:
+    """Return the name of the one cluster that the resources are of; None if none says it."""
+    names = {one.at("metadata", "name").text for one in found["Kafka"]}
+    if not names:
+        names = {_label(one) for one in (*found["KafkaNodePool"], *found["KafkaTopic"])} - {None}
+    if len(names) > 1:
+        raise UsageError(
+            "these resources are of several clusters",
+            where=", ".join(map(str, contents)),
+            got=", ".join(sorted(filter(None, names))[:5]),
+            allowed="the resources of one cluster",
+        )
+    return next(iter(names), None)
+
+
+def _label(resource: YamlValue) -> str | None:
+    return resource.at("metadata", "labels", _CLUSTER).text
+
+
+def _belongs(resource: YamlValue, cluster: str | None) -> bool:
+    return cluster is None or _label(resource) in (None, cluster)
+
+
+def _config(values: YamlValue) -> dict[str, str]:
+    return {
+        name: "a list or a table" if one.text is None else one.text
+        for name, one in values.table.items()
+        if one.content is not None
+    }
+
+
+def _problems(resource: YamlValue) -> Iterator[EbbtideError]:
+    kind, name = resource.at("kind").text, resource.at("metadata", "name").text
+    where = f"{kind} {name}: "
+    is_kafka = kind == "Kafka"
+    config = resource.at("spec", "kafka", "config") if is_kafka else resource.at("spec", "config")
+    yield from value_problems(_config(config), where, {key: one.line for key, one in config.table.items()})
+    numbers = [resource.at("spec", "kafka", "replicas")] if is_kafka else [resource.at("spec", "replicas")]
+    for value in [*numbers, resource.at("spec", "partitions")]:
+        if value.content is not None and not re.fullmatch(r"-1|[0-9]{1,6}", value.text or ""):
+            error = UsageError("not a number", where=where[:-2], got=(value.text or "a list or table")[:60])
+            error.add_line(value.line)
+            yield error
+    if is_kafka and _is_zookeeper(resource):
+        error = UsageError(
+            "this cluster keeps its metadata in ZooKeeper",
+            where=where[:-2],
+            allowed="a cluster in KRaft mode, 3.3 or newer",
+        )
+        error.add_line(resource.at("spec", "zookeeper").line)
+        yield error
+
+
+def _is_zookeeper(kafka: YamlValue) -> bool:
+    kraft = kafka.at("metadata", "annotations", "strimzi.io/kraft").text
+    return kafka.at("spec", "zookeeper").content is not None and kraft not in ("enabled", "migration")
+
+
+def _nodes(spec: YamlValue, pools: Sequence[YamlValue]) -> tuple[tuple[DescribedNode, ...], list[str]]:
+    """Return the nodes of the pools; ids are given in the order of the pools, as Strimzi gives them to new ones."""
+    config = _config(spec.at("config"))
+    groups = [(one.at("metadata", "name").text or "", one.at("spec"), _roles(one)) for one in pools]
+    groups = groups or [("kafka", spec, "broker")]
+    if not pools and spec.at("replicas").text is None:
+        return ((DescribedNode(name="kafka", properties=config),) if config else ()), []
+    nodes: list[DescribedNode] = []
+    notes: list[str] = []
+    for name, values, roles in groups:
+        count = int(values.at("replicas").text or "0")
+        is_kept = _keeps_disk(values.at("storage"))
+        for _ in range(min(max(count, 0), _NODES_MAX - len(nodes))):
+            own = {"node.id": str(len(nodes)), "process.roles": roles}
+            nodes.append(DescribedNode(name=f"{name}-{len(nodes)}", properties={**config, **own}, keeps_disk=is_kept))
+        if not is_kept and count:
+            pods = plural(count, "pod")
+            notes.append(f"the storage of {name} is ephemeral: each of its {pods} starts anew with an empty disk")
+    if nodes:
+        notes.append(f"the ids of nodes are assumed: {nodes[0].name} to {nodes[-1].name}")
+    if (key := spec.at("rack", "topologyKey").text) is not None:
+        notes.append(f"racks are those of {key}: which node is where, the files do not say")
+    return tuple(nodes), notes
+
+
+def _roles(pool: YamlValue) -> str:
+    return ",".join(role.text or "" for role in pool.at("spec", "roles").items)
+
+
+def _keeps_disk(storage: YamlValue) -> bool:
+    volumes = storage.at("volumes").items if storage.at("type").text == "jbod" else [storage]
+    return all(one.at("type").text != "ephemeral" for one in volumes)
+
+
+def _topic(resource: YamlValue) -> PlannedTopic:
+    spec = resource.at("spec")
+    count, factor = (int(spec.at(key).text or "-1") for key in ("partitions", "replicas"))
+    return PlannedTopic(
+        name=spec.at("topicName").text or resource.at("metadata", "name").text or "",
+        partitions=count if count > 0 else None,
+        factor=factor if factor > 0 else None,
+        configs={name: value for name, value in _config(spec.at("config")).items() if name in BROKER_NAMES},
+    )

@@ -1,0 +1,183 @@
+"""Files that make clusters: a compose file of each common image, and Strimzi resources, become the same snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ebbtide.errors import UsageError
+from ebbtide.snapshot.model import ClusterSnapshot
+from ebbtide.snapshot.planned import NEXT_TOPIC
+from ebbtide.snapshot.text_files import snapshot_of_files
+
+APACHE = """x-common: &common
+  KAFKA_CONTROLLER_QUORUM_VOTERS: 1@c:9093
+  KAFKA_DEFAULT_REPLICATION_FACTOR: ${FACTOR:-2}
+services:
+  c:
+    image: apache/kafka:4.1.1
+    environment: {KAFKA_NODE_ID: 1, KAFKA_PROCESS_ROLES: controller}
+    volumes: [c:/tmp/kafka-logs]
+  b2:
+    image: apache/kafka:4.1.1
+    environment:
+      <<: *common
+      KAFKA_NODE_ID: 2
+      KAFKA_PROCESS_ROLES: broker
+      KAFKA_MIN_INSYNC_REPLICAS: "2"
+      KAFKA_LOG_DIRS: /data/a,/data/b
+      KAFKA_BROKER_RACK: a
+    volumes:
+      - /srv/kafka:/data
+  b3:
+    image: apache/kafka:4.1.1
+    environment:
+      <<: *common
+      KAFKA_NODE_ID: 3
+      KAFKA_PROCESS_ROLES: broker
+      KAFKA_MIN_INSYNC_REPLICAS: ${MIN_ISR}
+  init:
+    image: apache/kafka:4.1.1
+    command: kafka-topics.sh --create --topic t
+  ui:
+    image: kafbat/kafka-ui
+    environment: {KAFKA_CLUSTERS_0_NAME: local}
+"""
+POOLS = """apiVersion: kafka.strimzi.io/v1
+kind: KafkaNodePool
+metadata: {name: control, labels: {strimzi.io/cluster: main}}
+spec: {replicas: 3, roles: [controller], storage: {type: persistent-claim}}
+---
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaNodePool
+metadata: {name: data, labels: {strimzi.io/cluster: main}}
+spec:
+  replicas: 4
+  roles: [broker]
+  storage:
+    type: jbod
+    volumes: [{id: 0, type: ephemeral}]
+"""
+KAFKA = """apiVersion: kafka.strimzi.io/v1
+kind: Kafka
+metadata: {name: main}
+spec:
+  kafka:
+    version: 4.0.0
+    metadataVersion: 4.0-IV3
+    rack: {topologyKey: zone}
+    config:
+      default.replication.factor: 3
+      min.insync.replicas: 2
+"""
+TOPIC = """apiVersion: v1
+kind: List
+items:
+  - apiVersion: kafka.strimzi.io/v1
+    kind: KafkaTopic
+    metadata: {name: orders-cr, labels: {strimzi.io/cluster: main}}
+    spec: {topicName: orders, partitions: 12, replicas: 2, config: {min.insync.replicas: 1}}
+  - apiVersion: kafka.strimzi.io/v1
+    kind: KafkaTopic
+    metadata: {name: of-another, labels: {strimzi.io/cluster: other}}
+    spec: {partitions: 1, replicas: 1}
+"""
+
+
+def read(folder: Path, *texts: str) -> ClusterSnapshot:
+    paths = []
+    for number, text in enumerate(texts):
+        paths.append(folder / f"file-{number}.yaml")
+        paths[-1].write_text(text)
+    return snapshot_of_files(paths)
+
+
+def refused(folder: Path, *texts: str) -> str:
+    with pytest.raises(UsageError) as error:
+        read(folder, *texts)
+    return error.value.render()
+
+
+def factors(snapshot: ClusterSnapshot) -> dict[str, int]:
+    return {one.name: len(one.partitions[0].replicas) for one in snapshot.topics}
+
+
+def test_the_nodes_of_a_compose_file_are_its_services_with_their_environment(tmp_path: Path) -> None:
+    snapshot = read(tmp_path, APACHE)
+    first, second = snapshot.brokers
+    assert (first.id, first.rack, first.configs) == (2, "a", {"min.insync.replicas": "2"})
+    assert (second.id, second.configs) == (3, {})
+    assert (snapshot.controllers, snapshot.kafka) == ((1,), "4.1.1")
+    assert factors(snapshot) == {NEXT_TOPIC: 2}
+
+
+def test_what_a_compose_file_leaves_out_is_said(tmp_path: Path) -> None:
+    said = " / ".join(read(tmp_path, APACHE).assumed)
+    assert "min.insync.replicas of b3 is ${MIN_ISR}, which the file does not say" in said
+    assert "b3 keeps its log in the container" in said
+    assert "the 2 brokers are on one host" in said
+    assert "Kafka cannot make __consumer_offsets (3 replicas), __transaction_state (3 replicas)" in said
+    assert "the controllers have default.replication.factor 1" in said
+
+
+def test_each_image_has_its_own_defaults_and_names(tmp_path: Path) -> None:
+    bitnami = "services:\n  k:\n    image: bitnami/kafka:3.6\n    environment: [KAFKA_CFG_NUM_PARTITIONS=3]\n"
+    snapshot = read(tmp_path, bitnami)
+    assert factors(snapshot) == {NEXT_TOPIC: 1, "__consumer_offsets": 1, "__transaction_state": 1}
+    assert len(snapshot.topics[0].partitions) == 3
+    assert (snapshot.kafka, snapshot.metadata_versions) == (None, (4, 14))
+    confluent = "services:\n  k:\n    image: confluentinc/cp-kafka:7.6.1\n    volumes: [d:/var/lib/kafka/data]\n"
+    snapshot = read(tmp_path, confluent)
+    assert (snapshot.metadata_versions, factors(snapshot)) == ((4, 14), {NEXT_TOPIC: 1})
+    assert not any("in the container" in one for one in snapshot.assumed)
+    apache = "services:\n  k:\n    image: apache/kafka:latest\n"
+    assert factors(read(tmp_path, apache))["__consumer_offsets"] == 1
+
+
+def test_a_compose_file_of_one_host_has_a_part_of_the_brokers(tmp_path: Path) -> None:
+    one = APACHE.replace("1@c:9093", "1@c:9093,8@other:9093,9@another:9093")
+    one = one.replace("PROCESS_ROLES: broker\n", "PROCESS_ROLES: broker,controller\n")
+    assert [one.id for one in read(tmp_path, one).brokers] == [1, 2, 3, 8, 9]
+
+
+def test_all_that_is_wrong_in_a_compose_file_is_one_error_with_lines(tmp_path: Path) -> None:
+    said = refused(tmp_path, APACHE.replace('"2"', "two").replace("FACTOR:-2", "FACTOR:-many"))
+    assert "3 problems" in said
+    assert "services.b2: min.insync.replicas (line 15)" in said
+    assert "no service of this compose file is a Kafka node" in refused(tmp_path, "services:\n  db: {image: pg}\n")
+    assert "metadata in ZooKeeper" in refused(
+        tmp_path, "services:\n  k:\n    image: cp-kafka\n    environment: {KAFKA_ZOOKEEPER_CONNECT: 'z:2181'}\n"
+    )
+    assert "(line 4)" in refused(tmp_path, "services:\n  k:\n    image: [\n")
+    assert "the same key twice" in refused(tmp_path, "services:\n  k: {}\n  k: {}\n")
+
+
+def test_strimzi_resources_of_several_files_are_one_cluster(tmp_path: Path) -> None:
+    snapshot = read(tmp_path, KAFKA, POOLS, TOPIC)
+    assert [one.id for one in snapshot.brokers] == [3, 4, 5, 6]
+    assert snapshot.controllers == (0, 1, 2)
+    assert (snapshot.kafka, snapshot.features) == ("4.0.0", {"metadata.version": 25})
+    assert snapshot.unsaid == ("eligible.leader.replicas.version",)
+    (orders,) = (one for one in snapshot.topics if one.name == "orders")
+    assert (len(orders.partitions), orders.configs) == (12, {"min.insync.replicas": "1"})
+    assert factors(snapshot)[NEXT_TOPIC] == 3
+    assert "of-another" not in factors(snapshot)
+    said = " / ".join(snapshot.assumed)
+    assert "the storage of data is ephemeral: each of its 4 pods starts anew with an empty disk" in said
+    assert "racks are those of zone" in said
+
+
+def test_wrong_strimzi_resources_are_one_error(tmp_path: Path) -> None:
+    wrong = KAFKA.replace("min.insync.replicas: 2", "min.insync.replicas: [2]").replace(": 3\n", ": x\n")
+    said = refused(tmp_path, wrong)
+    assert "2 problems" in said
+    assert "Kafka main: default.replication.factor (line 10)" in said
+    assert "several clusters" in refused(tmp_path, KAFKA, KAFKA.replace("{name: main}", "{name: other}"))
+    assert "metadata in ZooKeeper" in refused(tmp_path, KAFKA + "  zookeeper: {replicas: 3}\n")
+
+
+def test_a_kafka_resource_without_pools_has_as_many_brokers_as_its_topics_need(tmp_path: Path) -> None:
+    snapshot = read(tmp_path, KAFKA)
+    assert len(snapshot.brokers) == 3
+    assert {one.configs["min.insync.replicas"] for one in snapshot.brokers} == {"2"}
