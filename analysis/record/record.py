@@ -21,6 +21,7 @@ from analysis.record.requests import Request, requests
 from analysis.record.scans import R, Scan, feed_table
 from analysis.record.small_files import Missing
 from analysis.record.timeline import Timeline, load_timeline, watched_timeline
+from analysis.record.traffic import Traffic, WireRow
 from analysis.record.whole import Gap, gaps_of
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
@@ -85,6 +86,12 @@ class Record(RecordFiles):
         """The states of partitions, brokers and configs, by the metadata log."""
         found, watch = load_timeline(self), self.manifest.watch
         return found if watch is None else watched_timeline(self, found, watch)
+
+    @cached_property
+    def traffic(self) -> Traffic | None:
+        """What clients of one's own sent and got through published ports; None: that was not recorded."""
+        facts = self.manifest.wire
+        return None if facts is None else Traffic(self.rows("wire", WireRow), facts)
 
     @cached_property
     def elections(self) -> tuple[ElectionEvent, ...]:

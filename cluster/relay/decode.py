@@ -67,6 +67,7 @@ def decode(spool: Path, table: Path, bootstrap: list[str]) -> WireFacts:
         rows.add(decoder.finish())
         final = FinalLogs(bootstrap, key)
         rows.add(final.read(decoder.topics))
+        rows.add(final.read_commits(decoder.groups))
         rows.flush()
     end = read_end(spool)
     unread = dict(decoder.undecoded) | ({"connections that are not Kafka's protocol": end.unread} if end.unread else {})

@@ -78,7 +78,7 @@ class Decoder:
     """Decodes the entries of a spool; `key` is that of the digests.
 
     - `undecoded` counts what cannot be decoded, by what it is.
-    - `topics` are the topics that clients produced to.
+    - `topics` are the topics that clients produced to, or committed offsets of; `groups` are those that committed.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -88,6 +88,7 @@ class Decoder:
         self._sends = DecidedSends()
         self.undecoded: Counter[str] = Counter()
         self.topics: set[str] = set()
+        self.groups: set[str] = set()
 
     def feed(self, entry: SpoolEntry) -> Iterator[WireRow]:
         """Yield the rows that an entry completes."""
@@ -246,6 +247,7 @@ class Decoder:
 
     def _committed(self, number: int, asked: AskedRequest, answer: Any, done_ns: int | None) -> Iterator[WireRow]:
         request = asked.message
+        self.groups.add(request.group_id)
         errors = {
             (self._topic(topic), item.partition_index): item.error_code
             for topic in (answer.topics if answer is not None else ())
@@ -254,6 +256,7 @@ class Decoder:
         for topic in request.topics:
             for item in topic.partitions:
                 place = (self._topic(topic), item.partition_index)
+                self.topics.add(place[0])
                 yield {
                     "kind": "commit" if asked.api == OFFSET_COMMIT else "txn-commit",
                     "topic": place[0],

@@ -1,4 +1,4 @@
-"""Reads what is left of the topics that clients of one's own produced to, by digest.
+"""Reads what is left of the topics that clients of one's own used, by digest, and what their groups have committed.
 
 A partition is read from its log start to its HW, from its leader, and without regard to transactions: a record of an
 aborted one is there as well. The HW must have reached the log end before: that of a new leader may lag.
@@ -12,9 +12,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from kafka.protocol.consumer import FetchRequest
 
 from cluster.kafka_api.connection import EARLIEST, FETCH_BYTES, LATEST, BrokerConnection, Refused, WireError, check
+from cluster.kafka_api.group_offsets import CommittedOffset, committed_offsets
 from cluster.relay.decoding import WireRow
-from ebbtide.logs.batches import Batch, record_digests, whole_batches
+from ebbtide.logs.batches import Batch, ends_with_commit, record_digests, whole_batches
 from ebbtide.logs.codecs import UndecodableError
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.waiting import WaitExpired, wait_until
 
 READ_TIMEOUT_S = 60.0
@@ -48,6 +50,35 @@ class FinalLogs:
             for partition, leader in sorted(leaders.items()):
                 yield from self._read_partition(topic, partition, leader)
 
+    def read_commits(self, groups: Collection[str]) -> Iterator[WireRow]:
+        """Yield a row for each offset that a group has committed, and then one for the group."""
+        for group in sorted(groups):
+            try:
+                offsets = wait_until(
+                    lambda group=group: self._commits(group),  # type: ignore[misc]
+                    awaited=f"the coordinator of the group {group}",
+                    timeout_s=self._left_s(),
+                    poll_s=0.1,
+                )
+            except WaitExpired as error:
+                self.unread[f"group {group}"] = error.as_clause()
+                continue
+            for at, committed in sorted(offsets.items()):
+                place = {"topic": at.topic, "partition": at.partition}
+                yield {"kind": "final-commit", "group": group, **place, "offset": committed.offset}
+            yield {"kind": "final-group", "group": group}
+
+    def _commits(self, group: str) -> Mapping[TopicPartition, CommittedOffset] | None:
+        for address in self._bootstrap:
+            try:
+                with _connection(address) as broker:
+                    found = committed_offsets(broker, group)
+            except WireError:
+                continue
+            if found is not None:
+                return found
+        return None
+
     def _leaders(self, topic: str) -> Mapping[int, str] | None:
         for address in self._bootstrap:
             try:
@@ -68,27 +99,12 @@ class FinalLogs:
                 offset = start
                 while offset < end:
                     for batch in _fetch(broker, topic, partition, offset):
-                        if not batch.control:
-                            yield from self._rows_of(batch, place, start, end)
+                        yield from rows_of_batch(batch, self._key, place, start, end)
                         offset = batch.next_offset
         except (WireError, Refused, WaitExpired, UndecodableError) as error:
             self.unread[f"{topic}-{partition}"] = " ".join(str(error).split())
             return
         yield {"kind": "final-log", **place, "offset": start, "high_watermark": end}
-
-    def _rows_of(self, batch: Batch, place: WireRow, start: int, end: int) -> Iterator[WireRow]:
-        for at, (offset, digest) in enumerate(record_digests(batch, self._key)):
-            if start <= offset < end:
-                yield {
-                    "kind": "final",
-                    **place,
-                    "offset": offset,
-                    "digest": digest,
-                    "leader_epoch": batch.leader_epoch,
-                    "producer_id": batch.producer_id if batch.producer_id >= 0 else None,
-                    "producer_epoch": batch.producer_epoch if batch.producer_id >= 0 else None,
-                    "sequence": batch.base_sequence + at if batch.base_sequence >= 0 else None,
-                }
 
     def _ends(self, broker: BrokerConnection, topic: str, partition: int) -> tuple[int, int]:
         """Return log start and HW, once the HW has reached the log end."""
@@ -107,6 +123,28 @@ class FinalLogs:
 
     def _left_s(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
+
+
+def rows_of_batch(batch: Batch, key: bytes, place: WireRow, start: int, end: int) -> Iterator[WireRow]:
+    """Yield a row for each record of a batch between log start and HW, or one for its marker; `key`: of the digests."""
+    if batch.control:
+        if (commits := ends_with_commit(batch)) is not None:
+            producer = {"producer_id": batch.producer_id, "producer_epoch": batch.producer_epoch}
+            yield {"kind": "final-marker", **place, "offset": batch.base_offset, "commits": commits, **producer}
+        return
+    for at, (offset, digest) in enumerate(record_digests(batch, key)):
+        if start <= offset < end:
+            yield {
+                "kind": "final",
+                **place,
+                "offset": offset,
+                "digest": digest,
+                "leader_epoch": batch.leader_epoch,
+                "producer_id": batch.producer_id if batch.producer_id >= 0 else None,
+                "producer_epoch": batch.producer_epoch if batch.producer_id >= 0 else None,
+                "sequence": batch.base_sequence + at if batch.base_sequence >= 0 else None,
+                "transactional": batch.transactional,
+            }
 
 
 def _connection(address: str) -> BrokerConnection:

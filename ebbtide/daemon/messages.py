@@ -59,6 +59,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     - `kept`: its run is over, and the cluster was left up.
     - `bootstrap`, `controllers`: the addresses of the brokers and of the controllers in the clients' network.
     - `published`: the addresses on the host's loopback that lead to the brokers.
+    - `clock_base_ns`: what the clock of the run adds to CLOCK_MONOTONIC.
     """
 
     name: str
@@ -78,6 +79,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     kept: bool = False
     published: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
+    clock_base_ns: int = 0
 
 
 class AskStatus(msgspec.Struct, frozen=True, kw_only=True, tag="status"):

@@ -1,4 +1,4 @@
-"""Converts journals into the tables sends, polls, watermarks, described, commits and copies.
+"""Converts journals into the tables sends, polls, watermarks, described, commits, copies and handled.
 
 It also writes clients/. It works on whatever a run left behind, also after a killed harness. A table appears whole or
 not at all, its journal is removed only after that, and converting again changes nothing. The bytes of a torn tail are
@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ebbtide.errors import HarnessError
+from ebbtide.handled import HANDLED_FILE, HandledRecord
 from ebbtide.journal.commits import Commit, CommitAnswer, unpack_commits, unpack_copies, unpack_described
 from ebbtide.journal.file import JournalHeader, JournalReader
 from ebbtide.journal.frames import (
@@ -45,7 +47,7 @@ from ebbtide.journal.outcomes import UNRESOLVED
 from ebbtide.record.clients import TxnOutcome, write_client_events
 from ebbtide.record.files import JOURNAL_DIR, new_file, own_folder
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.tables import COMMITS, COPIES, DESCRIBED, POLLS, SENDS, WATERMARKS
+from ebbtide.record.tables import COMMITS, COPIES, DESCRIBED, HANDLED, POLLS, SENDS, WATERMARKS
 from ebbtide.record.topic_lives import Columns, TopicLives, with_own_names
 from ebbtide.untrusted.values import decoding
 
@@ -86,6 +88,8 @@ def convert_journals(record: RecordFolder) -> int:
     folder = own_folder(record, JOURNAL_DIR)
     lives = TopicLives.of_record(record)
     torn_bytes = sum(_convert(record, path, lives) for path in sorted(folder.glob(f"*{JOURNAL_SUFFIX}")))
+    if (handled := folder / HANDLED_FILE).exists():
+        _convert_handled(record, handled)
     # The clients' configurations and counters remain: they are scratch files, and not part of the record.
     shutil.rmtree(folder, ignore_errors=True)
     return torn_bytes
@@ -122,6 +126,28 @@ def _convert_whole(record: RecordFolder, path: Path, lives: TopicLives) -> int:
         ) from None
     path.unlink()
     return reader.torn_bytes
+
+
+def _convert_handled(record: RecordFolder, path: Path) -> None:
+    """Convert what programs said they had handled. Raises `HarnessError` for a line that says nothing of the kind."""
+    columns: Columns = {name: [] for name in HANDLED.names}
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                row = msgspec.json.decode(line, type=HandledRecord)
+            except msgspec.DecodeError as error:
+                raise HarnessError(
+                    "a program wrote something else than which record it had handled",
+                    where=f"{path}, line {number}",
+                    got=f"{line[:100].decode(errors='replace').strip()} ({error})",
+                    allowed='{"topic": "orders", "partition": 0, "offset": 12}',
+                ) from None
+            for name, column in columns.items():
+                column.append(getattr(row, name))
+    target = own_folder(record, "handled") / "test.parquet"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with new_file(target) as file:
+        pq.write_table(pa.table(columns, schema=HANDLED), file, compression="zstd")
 
 
 def _rows_of(table: str, reader: JournalReader) -> Iterator[Columns]:

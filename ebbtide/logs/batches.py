@@ -28,6 +28,8 @@ _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _SEQUENCES = 1 << 31
+_COMMITS = {0: False, 1: True}
+"""The types of a control record of a transaction: ABORT and COMMIT."""
 
 
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
@@ -111,6 +113,16 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
             raise UndecodableError(f"record {index} of {self.count} ends early or is not a record") from None
         if position != len(payload):
             raise UndecodableError(f"{len(payload) - position} bytes left over after {self.count} records")
+
+
+def ends_with_commit(batch: Batch) -> bool | None:
+    """Whether a marker of a transaction says COMMIT; None: it is damaged, or no marker of a transaction."""
+    try:
+        keys = [one.key or b"" for one in batch.records()] if batch.crc_matches() else []
+    except UndecodableError:
+        return None
+    # A control record's key is its version and its type, of two bytes each.
+    return _COMMITS.get(int.from_bytes(keys[0][2:], "big")) if [len(key) for key in keys] == [4] else None
 
 
 def record_digests(batch: Batch, key: bytes) -> Iterator[tuple[int, int]]:

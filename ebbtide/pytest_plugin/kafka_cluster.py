@@ -19,6 +19,7 @@ from ebbtide.pytest_plugin.steps import did_you_mean_step, kind_of, step_of, top
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
     from ebbtide.errors import UsageError
+    from ebbtide.handled import HandledRecords
     from ebbtide.record.steps import StepEntry
     from ebbtide.scenario.steps.step import StepSpec
 
@@ -236,6 +237,34 @@ class Chaos(Breakable):
     def __init__(self, status: ClusterStatus, topics: tuple[str, ...], command: Sequence[str] = COMMAND) -> None:
         super().__init__(status, command)
         self.topics = topics
+        self._handled: HandledRecords | None = None
+
+    def handled(self, record: object, group: str | None = None) -> None:
+        """Note that the test has handled a record, as its Kafka client returned it, or as topic, partition and offset.
+
+        Call it when you are done with the record. `group` is needed where several groups commit on its partition. A
+        program that the test starts calls `ebbtide.handled.handled`. Raises `UsageError` without published ports.
+        """
+        from ebbtide.handled import HandledRecords
+
+        __tracebackhide__ = True
+        if self._handled is None:
+            _ = self.published
+            self._handled = HandledRecords(self.record, self._status.clock_base_ns)
+        self._handled.note(record, group)
+
+    @contextlib.contextmanager
+    def environment(self) -> Iterator[None]:
+        """Tell the programs that a test starts in the block how to say which records they have handled."""
+        import pytest
+
+        from ebbtide.handled import environment_of
+
+        told = environment_of(self.record, self._status.clock_base_ns) if self._status.published else {}
+        with pytest.MonkeyPatch.context() as environment:
+            for name, value in told.items():
+                environment.setenv(name, value)
+            yield
 
     def create_topic(self, topic: str, **settings: Any) -> str:
         """Create a topic for the test's own clients, and return its name.

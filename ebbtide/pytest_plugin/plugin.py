@@ -297,10 +297,7 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_version: str) -> Iterato
 
 @pytest.fixture
 def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]:
-    """The test's own cluster with producers and consumers.
-
-    Its record is judged after the test.
-    """
+    """The test's own cluster with producers and consumers; its record is judged after the test."""
     plugin, item = request.config.stash[PLUGIN], request.node
     call_or_fail(plugin.turn.take)
     try:
@@ -318,7 +315,8 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
     )
     judged = item.stash[_JUDGED] = JudgedTest()
     judged.finish = lambda: plugin.runner.judge_chaos(cluster, lease)
-    yield cluster
+    with cluster.environment():
+        yield cluster
     call_or_fail(lambda: plugin.release_cluster(lease, failed=item.nodeid in plugin.failed))
 
 

@@ -192,6 +192,7 @@ producer_id int64?
 producer_epoch int16?
 sequence int32?
 transactional_id string?
+transactional bool?
 commits bool?
 group string?
 leader_epoch int32?
@@ -207,7 +208,21 @@ done_ns int64?
 - commit, txn-commit: one offset that a group committed, or asked to commit with a transaction.
 - end-txn: the end of a transaction that a client asked for; `commits`: a commit, no abort.
 - init-producer: the producer id and epoch that a client got.
-- final-log: one partition as it was read at the end: log start (`offset`) and HW. final: one of its records.
+- final-log: one partition as it was read at the end: log start (`offset`) and HW. final: one of its records;
+  `transactional`: it is in a transaction. final-marker: the end of a transaction in it; `commits`, or aborts.
+- final-group: a group whose coordinator said at the end what it has committed. final-commit: one of these offsets.
+"""
+
+HANDLED = _schema("""
+topic string
+partition int32
+offset int64
+group string?
+at_ns int64?
+""")
+"""One record that a test said it had handled (`chaos.handled`), as a member of `group` if it said so.
+
+`at_ns` null: the program did not say when.
 """
 
 ANOMALY_SCHEMA = _schema("""
@@ -240,4 +255,5 @@ TABLES: dict[str, pa.Schema] = {
     "commits": COMMITS,
     "copies": COPIES,
     "wire": WIRE,
+    "handled": HANDLED,
 }

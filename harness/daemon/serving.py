@@ -15,6 +15,7 @@ import msgspec
 
 from cluster.host.namespaces import Namespace
 from cluster.runtime.cluster import Runtime
+from ebbtide import run_clock
 from ebbtide.daemon.control import open_control_socket
 from ebbtide.daemon.messages import (
     AskStatus,
@@ -180,6 +181,7 @@ class ClusterDaemon:
             kept=cluster.kept,
             published=cluster.published,
             controllers=tuple(cluster.runtime.controller_servers()),
+            clock_base_ns=run_clock.base_ns(),
         )
 
 

@@ -8,7 +8,16 @@ from uuid import UUID
 
 from kafka.protocol.consumer import FetchRequest, FetchResponse, OffsetCommitRequest, OffsetCommitResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
-from kafka.protocol.producer import EndTxnRequest, EndTxnResponse, ProduceRequest, ProduceResponse
+from kafka.protocol.producer import (
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 
 from cluster.relay.cutting import FETCH, Cutter
 from cluster.relay.spool import Kind, SpoolEntry
@@ -124,27 +133,60 @@ class Traffic:
         )
         self.answer(connection, self.ask(connection, request, version), answer, version)
 
-    def commit(self, offset: int, *, error: int | None = 0, connection: int = 1) -> None:
+    def commit(self, offset: int, *, error: int | None = 0, connection: int = 1, group: str = "g") -> None:
         """Commit an offset of a group; `error` None: no answer."""
+        correlation = self.ask_commit(offset, connection=connection, group=group)
+        if error is not None:
+            self.answer_commit(correlation, error=error, connection=connection)
+
+    def ask_commit(self, offset: int, *, connection: int = 1, group: str = "g") -> int:
+        """Ask to commit an offset of a group."""
         kind = OffsetCommitRequest.OffsetCommitRequestTopic
         item = kind.OffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
         )
         request = OffsetCommitRequest(
-            group_id="g", generation_id_or_member_epoch=1, member_id="m", group_instance_id=None,
+            group_id=group, generation_id_or_member_epoch=1, member_id="m", group_instance_id=None,
             topics=[kind(name=TOPIC, partitions=[item])],
         )  # fmt: skip
-        correlation = self.ask(connection, request, 7)
-        if error is not None:
-            answered = OffsetCommitResponse.OffsetCommitResponseTopic
-            result = answered.OffsetCommitResponsePartition(partition_index=0, error_code=error)
-            response = OffsetCommitResponse(throttle_time_ms=0, topics=[answered(name=TOPIC, partitions=[result])])
-            self.answer(connection, correlation, response, 7)
+        return self.ask(connection, request, 7)
 
-    def end_transaction(self, *, commits: bool, connection: int = 1) -> None:
-        """End the transaction of `copier`."""
+    def answer_commit(self, correlation: int, *, error: int = 0, connection: int = 1) -> None:
+        """Answer a request to commit."""
+        answered = OffsetCommitResponse.OffsetCommitResponseTopic
+        result = answered.OffsetCommitResponsePartition(partition_index=0, error_code=error)
+        response = OffsetCommitResponse(throttle_time_ms=0, topics=[answered(name=TOPIC, partitions=[result])])
+        self.answer(connection, correlation, response, 7)
+
+    def commit_in_transaction(self, offset: int, *, connection: int = 1) -> None:
+        """Commit an offset of the group with the transaction of `copier`."""
+        kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        item = kind.TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id="copier", group_id="g", producer_id=7, producer_epoch=0, generation_id=1, member_id="m",
+            group_instance_id=None, topics=[kind(name=TOPIC, partitions=[item])],
+        )  # fmt: skip
+        answered = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+        result = answered.TxnOffsetCommitResponsePartition(partition_index=0, error_code=0)
+        response = TxnOffsetCommitResponse(throttle_time_ms=0, topics=[answered(name=TOPIC, partitions=[result])])
+        self.answer(connection, self.ask(connection, request, 3), response, 3)
+
+    def end_transaction(self, *, commits: bool, error: int | None = 0, connection: int = 1) -> None:
+        """End the transaction of `copier`; `error` None: no answer."""
         request = EndTxnRequest(transactional_id="copier", producer_id=7, producer_epoch=0, committed=commits)
-        self.answer(connection, self.ask(connection, request, 3), EndTxnResponse(throttle_time_ms=0, error_code=0), 3)
+        correlation = self.ask(connection, request, 3)
+        if error is not None:
+            self.answer(connection, correlation, EndTxnResponse(throttle_time_ms=0, error_code=error), 3)
+
+    def begin_anew(self, *, connection: int = 1) -> None:
+        """Another incarnation of `copier` begins."""
+        request = InitProducerIdRequest(
+            transactional_id="copier", transaction_timeout_ms=1, producer_id=-1, producer_epoch=-1
+        )
+        answer = InitProducerIdResponse(throttle_time_ms=0, error_code=0, producer_id=7, producer_epoch=1)
+        self.answer(connection, self.ask(connection, request, 4), answer, 4)
 
 
 def as_relayed(version: int, answer: bytes, piece_bytes: int = 1 << 20) -> bytes:

@@ -107,6 +107,8 @@ _ALWAYS: Mapping[str, Row] = {
     },
     "commits": {"group": "g", "offsets_partition": 0},
     "copies": {"group": "g", "copied_to": "copies", "producer": 1},
+    "wire": {},
+    "handled": {},
 }
 _BEGINS_S = {"partitions": 1, "sends": 20, "copies": 25, "commits": 30, "polls": 40, "watermarks": 50, "described": 50}
 _JOINING = ((0, "registered"), (0.5, "unfenced"))

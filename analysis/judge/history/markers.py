@@ -20,16 +20,13 @@ from analysis.record.groups import added_up
 from analysis.record.record import Record
 from analysis.record.row_batches import Rows
 from analysis.record.scans import Scan
-from ebbtide.logs.batches import Batch
-from ebbtide.logs.codecs import UndecodableError
+from ebbtide.logs.batches import Batch, ends_with_commit
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import TopicPartition, partition_folders, segment_files
 from ebbtide.record.files import RAW_DIR, raw_log_dirs
 
 Outcome = Literal["committed", "aborted"]
 _OUTCOMES: tuple[Outcome, ...] = ("committed", "aborted")
-_TYPES = {0: "ABORT", 1: "COMMIT"}
-"""The types of a control record of a transaction, in the last two bytes of its key."""
 
 
 class EndedTransaction(NamedTuple):
@@ -110,9 +107,10 @@ def _markers_after(batches: Iterable[Batch], offsets: Sequence[int]) -> Iterator
             waiting.clear()
         following = batch.next_offset
         if batch.control:
-            ended, says = waiting.pop(batch.producer_id, []), _says(batch)
-            for offset, epoch in ended if says is not None else ():
-                yield offset, Marker(batch.base_offset, str(says), batch.producer_epoch, epoch)
+            ended, commits = waiting.pop(batch.producer_id, []), ends_with_commit(batch)
+            for offset, epoch in ended if commits is not None else ():
+                says = "COMMIT" if commits else "ABORT"
+                yield offset, Marker(batch.base_offset, says, batch.producer_epoch, epoch)
         elif batch.transactional:
             asked = offsets[bisect_left(offsets, batch.base_offset) : bisect_right(offsets, batch.last_offset)]
             waiting.setdefault(batch.producer_id, []).extend((offset, batch.producer_epoch) for offset in asked)
@@ -125,12 +123,3 @@ def _batches(folder: Path) -> Iterator[Batch]:
             if isinstance(item, Damage):
                 return
             yield item
-
-
-def _says(batch: Batch) -> str | None:
-    """Return what a marker says; None: it is damaged, or no marker of a transaction."""
-    try:
-        keys = [one.key or b"" for one in batch.records()] if batch.crc_matches() else []
-    except UndecodableError:
-        return None
-    return _TYPES.get(int.from_bytes(keys[0][2:], "big")) if [len(key) for key in keys] == [4] else None

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.judge.history.evidence import AnyAnomaly, blamed_of
 from analysis.judge.outcome.prediction import Comparison
-from analysis.judge.outcome.reasons import first_case, unexplained_reasons, unknown_reasons
+from analysis.judge.outcome.reasons import unexplained_reasons, unknown_reasons, violation_reasons
 from analysis.judge.rules.clause import CheckedClause
 from analysis.reconcile.model import HwRegression, ItemGroup, LostCommits, LostRange, VanishedRange
 from ebbtide.record.properties import hw_fell_without_cause, is_needed
@@ -60,11 +60,8 @@ def decide(
     latter is the cause of most of what is unknown then. `sent_nothing`: the run did not complete, which is the first of
     `faulty`, and sent no record before. All the rest follows from that, and is summed up.
     """
-    against = [
-        f"{one.found.kip} is violated: {one.found.name} ({first_case(one)})"
-        for one in checked
-        if one.found.status == "violated" and not one.clause.allowed
-    ]
+    violated = [one for one in checked if one.found.status == "violated" and not one.clause.allowed]
+    against = [says for one in violated for says in violation_reasons(one)]
     losses = blamed_of(blamed, LostRange)
     against += unexplained_reasons([one for one in losses if one.committed], "committed record", "lost")
     against += unexplained_reasons([one for one in losses if not one.committed], "record", "lost")

@@ -114,7 +114,13 @@ def reasons_of(blamed: Sequence[AnyAnomaly]) -> list[str]:
     return sentences[:_TOLD_MAX] + ([f"and {len(sentences) - _TOLD_MAX} more"] if len(sentences) > _TOLD_MAX else [])
 
 
-def first_case(one: CheckedClause) -> str:
+def violation_reasons(one: CheckedClause) -> list[str]:
+    """Say how a clause is violated: by what its rows of evidence say, or by its first case."""
+    says = [str(row["says"]) for row in one.found.evidence if isinstance(row, dict) and "says" in row]
+    return says or [f"{one.found.kip} is violated: {one.found.name} ({_first_case(one)})"]
+
+
+def _first_case(one: CheckedClause) -> str:
     """Return how many cases a clause has, and where the first one is."""
     rows = one.found.evidence
     first = rows[0] if rows and isinstance(rows[0], dict) else {}

@@ -11,7 +11,18 @@ from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.rule import DeclaredRule
 from analysis.rows.question import KindQuestion
 
-SUBJECTS = ("losses", "reads", "appends", "leaders", "partitions", "quorum", "groups", "transactions", "duties")
+SUBJECTS = (
+    "losses",
+    "reads",
+    "appends",
+    "leaders",
+    "partitions",
+    "quorum",
+    "groups",
+    "transactions",
+    "duties",
+    "clients",
+)
 """The folders, in the order of verdict.json and of the pages."""
 
 

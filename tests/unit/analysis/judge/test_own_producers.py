@@ -1,74 +1,28 @@
-"""Own producers are judged by their traffic: made histories with planted faults, no miss and no false alarm.
-
-The traffic is decoded as that of a run. The final log is made of the same batches, with what the history says is gone.
-"""
+"""Own producers are judged by their traffic: made histories with planted faults, no miss and no false alarm."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-import pyarrow as pa
 import pytest
-from client_frames import TOPIC, Traffic
-from evidence_builders import batch
-from records import RecordBuilder, as_record, write_table
+from client_frames import TOPIC
+from own_history import History, records
+from records import RecordBuilder, as_record
 
 from analysis.judge.own_producers import OwnProducersJudged, judge_own_producers
-from cluster.relay.decoding import Decoder, WireRow
-from ebbtide.logs.batches import record_digests, whole_batches
 from ebbtide.record.own_producers import OwnProducer
-from ebbtide.record.tables import WIRE
 from ebbtide.record.wire_facts import WireFacts
-
-KEY = b"k" * 32
-
-
-def records(*values: str, at: int = 0, epoch: int = 0, producer: tuple[int, int, int] = (-1, -1, -1)) -> bytes:
-    """A batch of these values as it is sent, or at its place in a log."""
-    return batch(at, [(None, value.encode(), ()) for value in values], epoch=epoch, producer=producer)
-
-
-class History:
-    """A client's traffic, the final log of the topic, and its elections."""
-
-    def __init__(self) -> None:
-        self.traffic = Traffic()
-        self.final: Sequence[bytes] | None = ()
-        self.log_start = 0
-        self.facts = WireFacts()
-        self.topic_ids = {"id": TOPIC}
-        self.run = RecordBuilder().on(TOPIC).led_by(1, epoch=2)
-
-    def judged(self, folder: Path) -> OwnProducersJudged:
-        decoder = Decoder(KEY)
-        rows = [row for entry in self.traffic.entries for row in decoder.feed(entry)]
-        rows += [*decoder.finish(), *self._final_rows()]
-        record = self.run.write(folder)
-        columns = {name: [row.get(name) for row in rows] for name in WIRE.names}
-        write_table(record, "wire", pa.table(columns, schema=WIRE))
-        manifest = msgspec.structs.replace(self.run.manifest(), wire=self.facts, topic_ids=self.topic_ids)
-        found = judge_own_producers(as_record(record, manifest))
-        assert found is not None
-        return found
-
-    def _final_rows(self) -> list[WireRow]:
-        if self.final is None:
-            return []
-        place: WireRow = {"topic": TOPIC, "partition": 0}
-        rows = [
-            {"kind": "final", **place, "offset": offset, "digest": digest, "leader_epoch": one.leader_epoch}
-            for data in self.final
-            for one in whole_batches(data)
-            for offset, digest in record_digests(one, KEY)
-        ]
-        return [*rows, {"kind": "final-log", **place, "offset": self.log_start, "high_watermark": 1000}]
 
 
 @pytest.fixture
 def history() -> History:
     return History()
+
+
+def judge(history: History, folder: Path) -> OwnProducersJudged:
+    found = judge_own_producers(history.record(folder))
+    assert found is not None
+    return found
 
 
 def losses(judged: OwnProducersJudged) -> list[OwnProducer]:
@@ -79,7 +33,7 @@ def losses(judged: OwnProducersJudged) -> list[OwnProducer]:
 def test_records_that_are_all_there_are_no_loss(history: History, tmp_path: Path) -> None:
     history.traffic.produce(records("a", "b"), at=0)
     history.final = [records("a", "b")]
-    judged = history.judged(tmp_path / "run")
+    judged = judge(history, tmp_path / "run")
     assert losses(judged) == []
     assert judged.acked == 2
 
@@ -90,7 +44,7 @@ def test_the_loss_of_an_acks_1_producer_names_it_and_the_leader_that_lacked_its_
     history.traffic.produce(records("a", "b", "c"), at=0)
     history.run.led_by(2, epoch=3, at_ns=10_000)
     history.final = [records("a"), records("other", at=1, epoch=3)]
-    (lost,) = losses(history.judged(tmp_path / "run"))
+    (lost,) = losses(judge(history, tmp_path / "run"))
     assert (lost.acked, lost.lost, lost.first_offset, lost.last_offset) == (3, 2, 1, 2)
     assert str(lost) == (
         "your producer (client.id orders-1, acks=1) got acks for 2 records of orders-0 that are lost: the leader of "
@@ -105,7 +59,7 @@ def test_of_several_elections_the_one_is_named_whose_leader_wrote_where_the_reco
     history.traffic.produce(records("a", "b"), at=0)
     history.run.led_by(2, epoch=3, at_ns=10_000).led_by(3, epoch=4, at_ns=11_000)
     history.final = [records("a"), records("other", at=1, epoch=4)]
-    (lost,) = losses(history.judged(tmp_path / "run"))
+    (lost,) = losses(judge(history, tmp_path / "run"))
     assert lost.why is not None
     assert lost.why.startswith("the leader of epoch 4 (broker 3) did not have them")
 
@@ -117,14 +71,14 @@ def test_a_deposed_leader_that_acked_after_the_election_is_seen_by_what_stands_a
     history.traffic.now = 5_000
     history.traffic.produce(records("a"), at=0)
     history.final = [records("other", epoch=3)]
-    (lost,) = losses(history.judged(tmp_path / "run"))
+    (lost,) = losses(judge(history, tmp_path / "run"))
     assert lost.why is not None
     assert lost.why.startswith("the leader of epoch 3 (broker 2) wrote another record at offset 0")
 
 
 def test_a_loss_with_acks_all_is_committed(history: History, tmp_path: Path) -> None:
     history.traffic.produce(records("a"), acks=-1, at=0)
-    judged = history.judged(tmp_path / "run")
+    judged = judge(history, tmp_path / "run")
     assert (judged.lost(committed=True), judged.lost(committed=False)) == (1, 0)
     assert "acks=all" in str(judged.lossy[0])
 
@@ -134,7 +88,7 @@ def test_a_send_whose_answer_was_lost_was_promised_to_nobody(history: History, t
     history.traffic.produce(records("a"))
     history.traffic.end(1)
     history.final = [records("kept")]
-    assert losses(history.judged(tmp_path / "run")) == []
+    assert losses(judge(history, tmp_path / "run")) == []
 
 
 def test_a_retry_is_judged_once_and_is_lost_once(history: History, tmp_path: Path) -> None:
@@ -142,7 +96,7 @@ def test_a_retry_is_judged_once_and_is_lost_once(history: History, tmp_path: Pat
     history.traffic.produce(sent)
     history.traffic.end(1)
     history.traffic.produce(sent, connection=2, at=0)
-    assert [(one.acked, one.lost) for one in losses(history.judged(tmp_path / "run"))] == [(1, 1)]
+    assert [(one.acked, one.lost) for one in losses(judge(history, tmp_path / "run"))] == [(1, 1)]
 
 
 def test_one_payload_sent_twice_counts_twice_and_a_lost_one_is_not_hidden_by_the_other(
@@ -151,13 +105,13 @@ def test_one_payload_sent_twice_counts_twice_and_a_lost_one_is_not_hidden_by_the
     history.traffic.produce(records("a"), at=0)
     history.traffic.produce(records("a"), at=1)
     history.final = [records("a")]
-    assert [(one.acked, one.lost) for one in losses(history.judged(tmp_path / "run"))] == [(2, 1)]
+    assert [(one.acked, one.lost) for one in losses(judge(history, tmp_path / "run"))] == [(2, 1)]
 
 
 def test_a_record_at_another_offset_is_not_lost(history: History, tmp_path: Path) -> None:
     history.traffic.produce(records("a"), at=0)
     history.final = [records("other"), records("a", at=1)]
-    assert losses(history.judged(tmp_path / "run")) == []
+    assert losses(judge(history, tmp_path / "run")) == []
 
 
 def test_a_record_of_an_aborted_transaction_was_promised_to_nobody(history: History, tmp_path: Path) -> None:
@@ -165,18 +119,18 @@ def test_a_record_of_an_aborted_transaction_was_promised_to_nobody(history: Hist
     history.traffic.produce(records("a", producer=(7, 0, 0)), acks=-1, at=1, transactional_id="copier")
     history.traffic.end_transaction(commits=False)
     history.final = [records("kept")]
-    assert losses(history.judged(tmp_path / "run")) == []
+    assert losses(judge(history, tmp_path / "run")) == []
 
 
 def test_a_record_of_a_committed_transaction_was_promised(history: History, tmp_path: Path) -> None:
     history.traffic.produce(records("a", producer=(7, 0, 0)), acks=-1, at=0, transactional_id="copier")
     history.traffic.end_transaction(commits=True)
-    assert [one.lost for one in losses(history.judged(tmp_path / "run"))] == [1]
+    assert [one.lost for one in losses(judge(history, tmp_path / "run"))] == [1]
 
 
 def test_acks_0_alone_proves_nothing(history: History, tmp_path: Path) -> None:
     history.traffic.produce(records("a"), acks=0)
-    assert history.judged(tmp_path / "run").unproven == [
+    assert judge(history, tmp_path / "run").unproven == [
         "no producer got an ack through the published ports: there is nothing of yours to judge"
     ]
 
@@ -184,14 +138,14 @@ def test_acks_0_alone_proves_nothing(history: History, tmp_path: Path) -> None:
 def test_a_partition_without_a_final_read_is_unproven_with_the_reason(history: History, tmp_path: Path) -> None:
     history.traffic.produce(records("a"), at=0)
     history.final, history.facts = None, WireFacts(no_final_read={"orders-0": "it has no leader"})
-    judged = history.judged(tmp_path / "run")
+    judged = judge(history, tmp_path / "run")
     assert (judged.unproven, judged.producers) == (["orders-0 was not read at the end: it has no leader"], [])
 
 
 def test_records_below_the_log_start_are_unproven_and_not_lost(history: History, tmp_path: Path) -> None:
     history.traffic.produce(records("a", "b"), at=0)
     history.final, history.log_start = [records("b", at=1)], 1
-    judged = history.judged(tmp_path / "run")
+    judged = judge(history, tmp_path / "run")
     assert judged.lossy == []
     assert judged.unproven == ["1 acked record of orders-0 below the log start 1"]
 
@@ -199,7 +153,7 @@ def test_records_below_the_log_start_are_unproven_and_not_lost(history: History,
 def test_a_compacted_topic_is_unproven(history: History, tmp_path: Path) -> None:
     history.traffic.produce(records("a"), at=0)
     history.run.compacted(TOPIC)
-    assert history.judged(tmp_path / "run").unproven == [
+    assert judge(history, tmp_path / "run").unproven == [
         "orders is compacted: which of its records were lost is not known"
     ]
 
@@ -207,7 +161,7 @@ def test_a_compacted_topic_is_unproven(history: History, tmp_path: Path) -> None
 def test_a_topic_that_was_deleted_and_made_again_is_unproven(history: History, tmp_path: Path) -> None:
     history.traffic.produce(records("a"), acks=-1, at=0)
     history.topic_ids["another"] = TOPIC
-    judged = history.judged(tmp_path / "run")
+    judged = judge(history, tmp_path / "run")
     assert judged.lossy == []
     assert judged.unproven == ["orders was deleted and made again: which of its records were lost is not known"]
 
@@ -220,7 +174,7 @@ def test_a_topic_that_was_deleted_and_made_again_is_unproven(history: History, t
 def test_what_could_not_be_read_is_unproven(history: History, tmp_path: Path, facts: WireFacts) -> None:
     history.traffic.produce(records("a"), at=0)
     history.final, history.facts = [records("a")], facts
-    (why,) = history.judged(tmp_path / "run").unproven
+    (why,) = judge(history, tmp_path / "run").unproven
     assert why.startswith("what your clients sent is not known")
 
 
