@@ -93,7 +93,7 @@ class FinalLog:
         return "open" if at == len(markers) else "shown" if markers[at][1] else "aborted"
 
 
-class Ended(NamedTuple):
+class TransactionEnd(NamedTuple):
     """How a client ended a transaction: whether it asked for a commit, and its request that was answered."""
 
     commits: bool
@@ -154,7 +154,7 @@ class Traffic:
         asked = self._asked.items()
         return sorted(name for name, rows in asked if name and any(row.kind == "end-txn" for row in rows))
 
-    def end_of(self, row: WireRow) -> Ended | None:
+    def end_of(self, row: WireRow) -> TransactionEnd | None:
         """Return how the transaction of a send or a commit ended; None: nobody was told.
 
         A client repeats a request to end a transaction that failed or got no answer. Where another incarnation of the
@@ -164,7 +164,7 @@ class Traffic:
             if asked.kind == "init-producer":
                 return None
             if asked.kind == "end-txn" and asked.status == "acked":
-                return Ended(asked.commits is True, asked)
+                return TransactionEnd(asked.commits is True, asked)
         return None
 
     def asked_since(self, row: WireRow) -> Iterator[WireRow]:

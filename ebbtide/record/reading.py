@@ -92,6 +92,10 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
         """Return what clients sent and got through published ports, and what was left of it."""
         return self._table("wire")
 
+    def handled(self) -> pa.Table:
+        """Return one row per record that a test said it had handled."""
+        return self._table("handled")
+
     def copies(self) -> pa.Table:
         """Return one row per record that a copier sent, with the place of the record that it copied."""
         return self._table("copies")

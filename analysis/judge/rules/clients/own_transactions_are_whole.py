@@ -25,7 +25,7 @@ _WRONG = {True: ("lost", "aborted"), False: ("shown",)}
 """The fates that records of committed and of aborted transactions must not have."""
 
 
-class _Transactions:
+class _Fates:
     """What became of the records of the committed, or of the aborted, transactions of one producer."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class _Transactions:
 def _check(judged: Judged) -> Finding:
     traffic = judged.record.traffic
     assert traffic is not None
-    found: dict[tuple[str, bool], _Transactions] = {}
+    found: dict[tuple[str, bool], _Fates] = {}
     unknown: list[Row] = []
     for place, sends in sorted(traffic.sends.items()):
         ended = [(row, end) for row in sends if row.transactional_id and (end := traffic.end_of(row)) is not None]
@@ -47,7 +47,7 @@ def _check(judged: Judged) -> Finding:
             continue
         for row, end in ended:
             fate = _fate(row, traffic.final[place])
-            one = found.setdefault((row.transactional_id or "", end.commits), _Transactions())
+            one = found.setdefault((row.transactional_id or "", end.commits), _Fates())
             one.ends.add(end.row.since_ns)
             one.fates[fate] += 1
             if fate in _WRONG[end.commits] and one.first is None:
@@ -73,7 +73,7 @@ def _fate(row: WireRow, log: FinalLog) -> str:
     return "lost" if there is None else log.fate(there)
 
 
-def _rows(found: dict[tuple[str, bool], _Transactions]) -> Iterator[Row]:
+def _rows(found: dict[tuple[str, bool], _Fates]) -> Iterator[Row]:
     for (name, commits), one in sorted(found.items()):
         if one.first is None:
             continue
