@@ -65,6 +65,7 @@ class PartitionRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     partition_epoch: int
     eligible_leader_replicas: tuple[int, ...] | None
     last_known_elr: tuple[int, ...] | None
+    directories: tuple[str, ...] | None = None
 
 
 class PartitionChangeRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -80,6 +81,7 @@ class PartitionChangeRecord(msgspec.Struct, frozen=True, kw_only=True, rename="c
     leader_recovery_state: int
     eligible_leader_replicas: tuple[int, ...] | None
     last_known_elr: tuple[int, ...] | None
+    directories: tuple[str, ...] | None = None
 
 
 class ConfigRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -142,10 +142,16 @@ def remove_topic(topic_id: str) -> bytes:
 
 
 def partition(
-    topic_id: str, number: int, replicas: tuple[int, ...], leader: int, *, elr: tuple[int, ...] = ()
+    topic_id: str,
+    number: int,
+    replicas: tuple[int, ...],
+    leader: int,
+    *,
+    elr: tuple[int, ...] = (),
+    directories: tuple[str, ...] = (),
 ) -> bytes:
     body = struct.pack(">i", number) + uuid(topic_id) + ids(*replicas) + ids(*replicas) + ids() + ids()
-    body += struct.pack(">iii", leader, 0, 0) + uvarint(1)
+    body += struct.pack(">iii", leader, 0, 0) + uvarint(len(directories) + 1) + b"".join(map(uuid, directories))
     return message(PARTITION, body, version=2, tags={1: ids(*elr)} if elr else None)
 
 

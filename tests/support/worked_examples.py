@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 from records import FINAL_CONSUMER, as_record, write_table
-from worked_steps import ns, step_of, write_torn_log
+from worked_steps import ns, step_of, write_moved_replica, write_torn_log
 
 from analysis.evidence.replicas import write_replicas
 from analysis.evidence.report import ControllerLog, TimelineReport, save
@@ -193,6 +193,9 @@ def record_of(example: Example, folder: Path) -> Record:
     if "torn" in setting:
         write_torn_log(folder / RAW_DIR / f"broker-{setting['torn']}" / "t-0")
         write_replicas(at, lambda _: None)
+    if "directory" in setting:
+        named, to = setting["directory"].split(",")
+        write_moved_replica(folder / RAW_DIR, 2, to=to, named=named)
     for line in texts.get("logs", ()):
         _write_log(folder, dict(_words(line)))
     if "clock" in texts:
@@ -285,6 +288,8 @@ def _manifest(tables: Mapping[str, list[Row]], setting: Mapping[str, str]) -> Ma
         status="complete",
         topology=Topology(controllers=(100, 101, 102), brokers=(1, 2, 3)),
         topics={"t": TopicSetup(partitions=1, replication_factor=3, min_isr=int(setting.get("min_isr", "2")))},
+        topic_ids={"T".ljust(22, "A"): "t"},
+        log_dirs=2 if "directory" in setting else None,
         start_ns=ns(0),
         end_ns=ns(100),
         final_consumer=FINAL_CONSUMER,

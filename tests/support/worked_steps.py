@@ -1,4 +1,4 @@
-"""Makes the steps of the examples that the rules declare, and what a torn write leaves."""
+"""Makes the steps of the examples that the rules declare, and files that steps leave in raw/."""
 
 from __future__ import annotations
 
@@ -53,6 +53,16 @@ def write_torn_log(log: Path) -> None:
     """Write a log with half a page of a batch, and zeros for the other half."""
     page = build.batch(0, [(None, b"x" * 4 * TORN_AT, ())])[:TORN_AT] + bytes(TORN_AT)
     build.write_log(log, page)
+
+
+def write_moved_replica(raw: Path, broker: int, *, to: str, named: str) -> None:
+    """Write a replica of t-0 in the second log directory, and a metadata log that names a directory for it."""
+    folder = raw / f"broker-{broker}" / "dirs" / "2"
+    build.write_log(folder / "t-0", b"")
+    (folder / "meta.properties").write_text(f"directory.id={to.ljust(22, 'A')}\n")
+    replicas, named_dirs = (1, 2, 3), ("Z", named, "Z")
+    messages = build.topic("t", "T"), build.partition("T", 0, replicas, 1, directories=named_dirs)
+    build.write_log(raw / "controller-100" / "__cluster_metadata-0", build.metadata_batch(0, *messages))
 
 
 def _lost(ends: str | None, method: str) -> Row:
