@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.clock import KafkaClocks
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.untrusted.files import UnreadableFile, open_file
@@ -29,7 +30,7 @@ _TRUNCATED = re.compile(rb"^(\S+) .*Log partition=(\S+), .*Truncating to offset 
 
 
 _STARTS = re.compile(
-    rb"^(\S+) .*(?:Leader|Follower) (\S+) .*?starts at leader epoch (\d+) from offset (\d+) with partition epoch \d+"
+    rb"^(\S+) .*(Leader|Follower) (\S+) .*?starts at leader epoch (\d+) from offset (\d+) with partition epoch \d+"
     rb"(?:,| and) high watermark (\d+).*previous leader epoch was (-?\d+)"
 )
 """`Partition.makeLeader` and `makeFollower` (3.9.0)."""
@@ -51,7 +52,10 @@ class AppliedIsr(NamedTuple):
 
 
 class EpochStart(NamedTuple):
-    """A broker leads or follows in a new leader epoch: where its log of a partition ended then, and its HW."""
+    """A broker leads or follows in a new leader epoch: where its log of a partition ended then, and its HW.
+
+    `epoch_before`: the one in which it had led or followed before; -1: in none since its process began.
+    """
 
     partition: str
     broker: int
@@ -60,6 +64,7 @@ class EpochStart(NamedTuple):
     log_end: int
     high_watermark: int
     epoch_before: int
+    leads: bool
 
 
 class Truncation(NamedTuple):
@@ -120,10 +125,40 @@ def truncations(record: Record, broker: int) -> list[Truncation]:
 
 def epoch_starts(record: Record, broker: int) -> list[EpochStart]:
     """Return what a broker had as it began to lead or to follow."""
-    return [
-        EpochStart(match[2].decode(), broker, time_ns(match[1], record.clocks), *map(int, match.group(3, 4, 5, 6)))
-        for match in _matches(record, broker, b"starts at leader epoch", _STARTS)
-    ]
+    found = []
+    for match in _matches(record, broker, b"starts at leader epoch", _STARTS):
+        epoch, log_end, high_watermark, before = map(int, match.group(4, 5, 6, 7))
+        place, at_ns, leads = match[3].decode(), time_ns(match[1], record.clocks), match[2] == b"Leader"
+        found.append(EpochStart(place, broker, at_ns, epoch, log_end, high_watermark, before, leads))
+    return found
+
+
+def clean_epoch_starts(record: Record) -> dict[TopicPartition, list[EpochStart]]:
+    """Return the lines of each partition whose committed records each leader has, those of each broker in order.
+
+    No disk lost records of it, and each election was clean. Where brokers have several log directories, a replica has
+    the HW of the copy that took its place.
+    """
+    brokers = record.manifest.topology.brokers
+    if record.log_losses is None or (record.manifest.log_dirs or 1) > 1:
+        return {}
+    losses = [one for one in record.log_losses if one.broker in brokers]
+    unclean = {
+        (one.after.topic, one.after.partition) for one in record.elections if one.is_from_outside or one.removes_isr
+    }
+    places = {
+        str(TopicPartition(*place)): TopicPartition(*place)
+        for place in record.timeline.partitions
+        if place not in unclean
+        and place[0] not in record.timeline.reused_names
+        and not any(loss.costs(*place) for loss in losses)
+    }
+    found: dict[TopicPartition, list[EpochStart]] = {}
+    for broker in brokers if places else ():
+        for line in epoch_starts(record, broker):
+            if line.partition in places:
+                found.setdefault(places[line.partition], []).append(line)
+    return found
 
 
 def applied_isrs(record: Record, broker: int) -> list[AppliedIsr]:
