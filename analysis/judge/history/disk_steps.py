@@ -23,7 +23,7 @@ def step_on_disks_of(record: Record, nodes: Collection[int], until_ns: int | Non
     return None
 
 
-class MeasuredLog(NamedTuple):
+class MeasuredLoss(NamedTuple):
     """A power loss left the log of a broker's replica with the end `after`. It had ended at `before`."""
 
     step: StepEntry
@@ -34,7 +34,7 @@ class MeasuredLog(NamedTuple):
     after: int
 
 
-def measured_power_losses(record: Record) -> Iterator[MeasuredLog]:
+def measured_power_losses(record: Record) -> Iterator[MeasuredLoss]:
     """Yield each log that a step measured right before and right after a power loss, in the order of the steps.
 
     Only the kernel's own method counts (`fs-shutdown`): it takes exactly what was not fsynced.
@@ -46,4 +46,4 @@ def measured_power_losses(record: Record) -> Iterator[MeasuredLog]:
             for topic, partition in record.timeline.partitions:
                 log = logs.get(f"{topic}-{partition}")
                 if log is not None and log.leo_before is not None and log.leo_after is not None:
-                    yield MeasuredLog(step, broker, topic, partition, log.leo_before, log.leo_after)
+                    yield MeasuredLoss(step, broker, topic, partition, log.leo_before, log.leo_after)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pyarrow.compute as pc
 
 from analysis.judge.history.contact import LEARNS_WITHIN_NS
-from analysis.judge.history.disk_steps import MeasuredLog, measured_power_losses
+from analysis.judge.history.disk_steps import MeasuredLoss, measured_power_losses
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
@@ -36,7 +36,7 @@ _DELETE = ("retention.", "cleanup.policy", "log.retention.", "log.cleanup.policy
 class _Taken(NamedTuple):
     """A power loss took a replica, whose process ended at `ended_ns`, in a leader epoch in force since `since_ns`."""
 
-    log: MeasuredLog
+    log: MeasuredLoss
     state: PartitionState
     since_ns: int
     ended_ns: int
