@@ -223,7 +223,7 @@ def _notes(
     if missing:
         verb, has = ("is", "has") if len(missing) == 1 else ("are", "have")
         notes.append(f"{brokers_in_words(missing)} {verb} not alive, but {has} replicas")
-    if not any(broker.configs for broker in snapshot.brokers):
+    if not snapshot.is_planned and not any(broker.configs for broker in snapshot.brokers):
         notes.append("no broker's configs are known; the advice takes Kafka's defaults")
     if any(group.settings.unclean for group in groups) or any(
         broker.configs.get(UNCLEAN) == "true" for broker in snapshot.brokers

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ebbtide.errors import EbbtideError, UsageError
-from ebbtide.shown_text import plural
 from ebbtide.snapshot.described import BROKER, DescribedNode, FileFacts, raise_problems, value_problems
 from ebbtide.untrusted.yaml_files import YamlValue, read_documents
 
@@ -200,6 +199,6 @@ def _disks(nodes: list[DescribedNode]) -> Iterator[str]:
     if lost := [one.name for one in nodes if not one.keeps_disk]:
         them = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
         keep = "keeps its" if len(lost) == 1 else "keep their"
-        yield f"{them} {keep} log in the container: made anew, it starts with an empty disk"
+        yield f"{them} {keep} log in the container: a new container starts with an empty disk"
     if len(brokers) > 1:
-        yield f"the {plural(len(brokers), 'broker')} are on one host, as far as the file says: its power is theirs"
+        yield f"all {len(brokers)} brokers of the file are on one host: if it loses power, all of them do"

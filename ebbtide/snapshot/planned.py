@@ -68,11 +68,11 @@ def release_in(facts: FileFacts) -> DescribedRelease:
     if facts.levels is None:
         unsaid += () if METADATA_VERSION in facts.features else (METADATA_VERSION,)
         unsaid += (ELR_VERSION,) if oldest is None or Version(oldest) >= _FIRST_WITH_ELR else ()
-    if METADATA_VERSION in unsaid:
-        notes.append("no file has the metadata.version: that of the release is assumed")
     if ELR_VERSION in unsaid:
         on = ", as in a new cluster of 4.1 or later" if oldest is None or Version(oldest) >= _FIRST_WITH_ELR_ON else ""
         notes.append(f"no file says whether the ELR is on: off is assumed; for on{on}: --assume {ELR_VERSION}=1")
+    if METADATA_VERSION in unsaid:
+        notes.append("no file has the metadata.version: that of the release is assumed")
     return DescribedRelease(exact, levels, unsaid, tuple(notes))
 
 
@@ -176,10 +176,9 @@ def _factors_of_controllers(facts: FileFacts) -> list[str]:
     weakest = min((int(one.properties.get(FACTOR, "1")) for one in alone), default=None)
     if weakest is None or weakest >= _default(facts, FACTOR):
         return []
-    return [
-        f"the controllers have {FACTOR} {weakest}: a topic made by a tool that names no factor has {weakest}, and only "
-        "one that a client makes has that of the brokers"
-    ]
+    usual = _default(facts, FACTOR)
+    theirs = f"the controllers have {FACTOR} {weakest}, and not the brokers' {usual}"
+    return [f"{theirs}: kafka-topics --create without a factor takes theirs"]
 
 
 def _filled(topic: PlannedTopic, facts: FileFacts) -> PlannedTopic:

@@ -9,7 +9,6 @@ from pathlib import Path
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
 from ebbtide.releases.known_releases import METADATA_VERSION
-from ebbtide.shown_text import plural
 from ebbtide.snapshot.described import (
     DescribedNode,
     FileFacts,
@@ -132,13 +131,12 @@ def _nodes(spec: YamlValue, pools: Sequence[YamlValue]) -> tuple[tuple[Described
         for _ in range(min(max(count, 0), _NODES_MAX - len(nodes))):
             own = {"node.id": str(len(nodes)), "process.roles": roles}
             nodes.append(DescribedNode(name=f"{name}-{len(nodes)}", properties={**config, **own}, keeps_disk=is_kept))
-        if not is_kept and count:
-            pods = plural(count, "pod")
-            notes.append(f"the storage of {name} is ephemeral: each of its {pods} starts anew with an empty disk")
-    if nodes:
-        notes.append(f"the ids of nodes are assumed: {nodes[0].name} to {nodes[-1].name}")
+    if empty := {one.name.rpartition("-")[0]: None for one in nodes if not one.keeps_disk}:
+        notes.append(f"the storage of {' and '.join(empty)} is ephemeral: a pod that moves has an empty disk")
     if (key := spec.at("rack", "topologyKey").text) is not None:
         notes.append(f"racks are those of {key}: which node is where, the files do not say")
+    if nodes:
+        notes.append(f"the ids of nodes are assumed: {nodes[0].name} to {nodes[-1].name}")
     return tuple(nodes), notes
 
 

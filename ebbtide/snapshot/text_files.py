@@ -95,7 +95,11 @@ def _server_properties(path: Path, text: str) -> FileFacts:
 
 def snapshot_of_files(paths: Sequence[Path]) -> ClusterSnapshot:
     """Return the cluster that the files describe. Raises `UsageError`."""
-    facts = describe_files(paths)
+    return snapshot_of(describe_files(paths), paths)
+
+
+def snapshot_of(facts: FileFacts, paths: Sequence[Path]) -> ClusterSnapshot:
+    """Return the cluster that these facts of the files are of. Raises `UsageError`."""
     notes = list(facts.notes)
     if facts.topics:
         topics = tuple(with_configs(facts))

@@ -1,4 +1,4 @@
-"""`ebbtide scenarios [show | check]`: lists the shipped scenarios, prints one, or checks files."""
+"""`ebbtide scenarios [show | from | check]`: lists the shipped scenarios, prints one, makes one, or checks files."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def command() -> Group:
     add_json_option(group)
     show = group.action("show", help="print the file of one scenario, which you may copy and change")
     show.argument("name", metavar="NAME", help="the scenario to print", completes=completing.complete_scenario)
+    group.lazy_action("from", "harness.cli.scenarios_from", help="print a scenario with the settings of your own files")
     group.lazy_action("check", "harness.cli.scenarios_check", help="check scenario files without running them")
     return group
 

@@ -310,7 +310,7 @@ def test_a_subcommand_refuses_the_options_of_a_call_without_one(
         ("runs zzz zzz", "got:     zzz"),
         ("scenarios brigde", "did you mean `ebbtide scenarios show bridge`?"),
         ("scenarios unclean-el", "did you mean `ebbtide scenarios show unclean-election`?"),
-        ("scenarios zzz", "allowed: show, check"),
+        ("scenarios zzz", "allowed: show, from, check"),
         ("cluster fautl", "did you mean fault?"),
         ("kafka imgae", "did you mean image?"),
         ("--completion", "this option needs a value"),

@@ -1,0 +1,82 @@
+"""`ebbtide scenarios from FILE...`: a scenario that a run takes, with the files' settings, and what was dropped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from checkout import ROOT
+
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parse import parse
+from harness.cli.main import main
+
+ADVISED = ROOT / "tests" / "data" / "advised"
+LARGE = """apiVersion: kafka.strimzi.io/v1
+kind: KafkaNodePool
+metadata: {name: all}
+spec: {replicas: 9, roles: [broker, controller], storage: {type: persistent-claim}}
+---
+apiVersion: kafka.strimzi.io/v1
+kind: Kafka
+metadata: {name: main}
+spec:
+  kafka:
+    version: 4.0.2
+    config:
+      default.replication.factor: 3
+      min.insync.replicas: 1
+      num.io.threads: 5
+      authorizer.class.name: example.Own
+      no.such.setting: 1
+"""
+
+
+def made(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Scenario, str]:
+    """The scenario that the command prints, and its comments in one line."""
+    assert main(["scenarios", "from", *map(str, words)]) == 0
+    text = capsys.readouterr().out
+    comments = " ".join(line[1:].strip() for line in text.splitlines() if line.startswith("#"))
+    return parse(text, file="mine.toml", strict=True), comments
+
+
+def test_a_large_cluster_is_scaled_and_what_was_dropped_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "Main Cluster.yaml"
+    file.write_text(LARGE)
+    scenario, said = made(capsys, file)
+    assert scenario.name == "from-main-cluster"
+    assert scenario.kafka == ("4.0.2",)
+    assert (scenario.cluster.brokers, scenario.cluster.controllers) == (6, 3)
+    assert scenario.cluster.broker_properties["num.io.threads"] == "5"
+    assert (scenario.topics["t"].replication_factor, scenario.topics["t"].min_isr) == (3, 1)
+    assert scenario.predictions[0].loss.committed == "some"
+    for what in (
+        "Dropped: 3 of 9 brokers: at most 6 run on one machine",
+        "Dropped: 9 controllers are 3 here",
+        "Dropped: nodes that are broker and controller are two nodes each",
+        "authorizer.class.name: a setting that a scenario cannot have",
+        "no.such.setting: no setting of Kafka that Ebbtide knows",
+    ):
+        assert what in said
+
+
+def test_a_release_that_no_file_says_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    file = ADVISED / "bitnami" / "docker-compose.yaml"
+    assert main(["scenarios", "from", str(file)]) == 4
+    assert "--assume kafka=4.3.1" in capsys.readouterr().err
+    scenario, _ = made(capsys, file, "--assume", "kafka=3.9.1")
+    assert scenario.kafka == ("3.9.1",)
+    assert (scenario.topics["t"].replication_factor, scenario.cluster.brokers) == (1, 3)
+    assert "the-next-topic" in scenario.description
+
+
+def test_a_snapshot_gives_a_scenario_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = sorted((ADVISED / "properties").iterdir())
+    saved = tmp_path / "cluster.json"
+    assert main(["advise", *map(str, files), "--assume", "kafka=3.9.1", "--save", str(saved)]) == 0
+    capsys.readouterr()
+    scenario, said = made(capsys, saved, "--assume", "kafka=3.9.1", "--topics", "the-*")
+    assert scenario.topics["t"].min_isr == 2
+    assert "topics with other settings" not in said
