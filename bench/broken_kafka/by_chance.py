@@ -32,6 +32,8 @@ def draw(seed: int, folder: Path) -> Path:
     """Return the file of the random scenario of a seed."""
     file = folder / f"random-{seed}.toml"
     folder.mkdir(parents=True, exist_ok=True)
+    # Another bug may have drawn it, and `random` replaces no file.
+    file.unlink(missing_ok=True)
     subprocess.run([*COMMAND, "random", "--seed", str(seed), "--kafka", KAFKA, "--out", str(file)], check=True)
     return file
 

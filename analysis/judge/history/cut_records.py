@@ -17,7 +17,8 @@ import numpy as np
 
 from analysis.causes.evidence import NEVER
 from analysis.judge.history.evidence import Row
-from analysis.judge.history.log_lines import Truncation, truncations
+from analysis.judge.history.kept_topics import topics_whose_records_stay
+from analysis.judge.history.log_lines import Truncation, segment_truncations, truncations
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.groups import Ints
 from analysis.record.record import Record
@@ -79,8 +80,11 @@ class FindCutRecords(Scan[CutRecords]):
         super().__init__(record)
         self._cuts: dict[tuple[str, int], list[_CutOff]] = {}
         places = {f"{topic}-{partition}": (topic, partition) for topic, partition in _judged_places(record)}
+        # Where a log start moved, a replica that is far behind deletes its whole log, and rightly.
+        kept = topics_whose_records_stay(record) or ()
         for broker in record.manifest.topology.brokers if places else ():
-            for one in truncations(record, broker):
+            whole = [one for one in segment_truncations(record, broker) if one.partition.rpartition("-")[0] in kept]
+            for one in (*truncations(record, broker), *whole):
                 if (place := places.get(one.partition)) is not None:
                     states = record.timeline.states(*place)
                     self._cuts.setdefault(place, []).append(_CutOff(record, one, states))

@@ -27,6 +27,10 @@ _LINE_BYTES_MIN = 64
 
 _TRUNCATED = re.compile(rb"^(\S+) .*Log partition=(\S+), .*Truncating to offset (\d+)")
 """`UnifiedLog.truncateTo` (3.9.0)."""
+_SEGMENTS_CUT = re.compile(
+    rb"^(\S+) .*Log partition=(\S+), .*Deleting segments as part of log truncation: LogSegment\(baseOffset=(\d+),"
+)
+"""`LocalLog.truncateTo` and `truncateFullyAndStartAt` (3.9.0); the segments stand in their order."""
 
 
 _STARTS = re.compile(
@@ -117,9 +121,21 @@ def _matches(record: Record, broker: int, words: bytes, line_of: re.Pattern[byte
 
 def truncations(record: Record, broker: int) -> list[Truncation]:
     """Return when a broker truncated its log of a partition, and to which offset."""
+    return _truncations(record, broker, b"Truncating to offset", _TRUNCATED)
+
+
+def segment_truncations(record: Record, broker: int) -> list[Truncation]:
+    """Return when a broker deleted whole segments to truncate its log, and where the first of them began.
+
+    That is all that Kafka logs where a replica deletes its whole log, to begin where its leader's log starts.
+    """
+    return _truncations(record, broker, b"as part of log truncation", _SEGMENTS_CUT)
+
+
+def _truncations(record: Record, broker: int, words: bytes, line_of: re.Pattern[bytes]) -> list[Truncation]:
     return [
         Truncation(match[2].decode(), broker, time_ns(match[1], record.clocks), int(match[3]))
-        for match in _matches(record, broker, b"Truncating to offset", _TRUNCATED)
+        for match in _matches(record, broker, words, line_of)
     ]
 
 
