@@ -79,15 +79,16 @@ class CopierJournals:
         if line.begun is not None:
             # What was handed over before does not belong to the transaction, so it is written first.
             self.flush()
-            self._sends.begin_txn(line.begun)
+            self._sends.begin_txn(self._value_at(line.begun))
             self._of_txn = 0
         elif line.ended is not None:
-            self._sends.end_txn(line.ended, line.outcome)
+            txn = self._value_at(line.ended)
+            self._sends.end_txn(txn, line.outcome)
             self._sends.journal_event(
                 ClientEvent(
                     event="transaction",
                     at_ns=run_clock.now_ns(),
-                    txn=line.ended,
+                    txn=txn,
                     outcome=line.outcome,
                     records=self._of_txn,
                     why=name_of_exception(line.why) if "." in line.why else line.why,

@@ -17,6 +17,7 @@ from analysis.judge.history.cut_records import FindCutRecords
 from analysis.judge.history.epoch_starts import FindHwsBelowStart
 from analysis.judge.history.epochs_of_acks import FindLateEpochs
 from analysis.judge.history.markers import LastOfTransactions
+from analysis.judge.history.producer_order import FindProducerOrder
 from analysis.judge.history.reads_and_hws import FindReadsAboveHw
 from analysis.judge.history.sent import CountAckedSends, CountCopies
 from analysis.judge.history.service_cells import ServiceCells
@@ -34,6 +35,7 @@ SCANS: tuple[type[Scan[Any]], ...] = (
     FindDroppedCommits,
     FindHwsBelowStart,
     FindLateEpochs,
+    FindProducerOrder,
     FindReadsAboveHw,
     GotAgain,
     LastOfTransactions,

@@ -42,7 +42,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """Ends one run.
 
-    `watch` polls the cluster, and `time_phase` measures a phase.
+    `watch` polls the cluster, `look` only reads its metadata log, and `time_phase` measures a phase.
     """
 
     scenario: Scenario
@@ -52,6 +52,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     schedule: Schedule
     display: Display
     watch: Callable[[], None]
+    look: Callable[[], None]
     time_phase: Callable[[str], contextlib.AbstractContextManager[None]]
 
     def carry_out(self) -> End:
@@ -117,7 +118,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         if all(producer.count is not None for producer in self.scenario.producers):
             with contextlib.suppress(WaitExpired):
                 wait_until(self._producers_done, awaited="the producers", timeout_s=self.scenario.settle_s)
-        self.workload.stop_producers()
+        self.workload.stop_producers(meanwhile=self.look)
 
     def _producers_done(self) -> bool:
         self.watch()
@@ -137,6 +138,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
                 topics=topics,
                 gone=gone,
                 replicas={at: row.replicas for at, row in self.view.image.partitions.items()},
+                meanwhile=self.look,
             )
         except HarnessError as error:
             self.display.note(f"no final read: {error}")

@@ -273,6 +273,7 @@ class Session:
             schedule=self._schedule,
             display=self._display,
             watch=self.watch,
+            look=self.look,
             time_phase=self.time_phase,
         )
         ended: set[str] = set()
@@ -320,6 +321,13 @@ class Session:
             self.timings_s[phase] = round(time.monotonic() - began, 3)
             self._display.note(f"{phase}: {self.timings_s[phase]:.1f} s")
 
+    def look(self) -> None:
+        """Read what is new in the metadata log, and show it."""
+        for row in self._view.poll():
+            if row.topic in self._scenario.topics:
+                self._display.note(describe(row))
+        self._clock.look(self._view.end_offset)
+
     def watch(self) -> None:
         """Poll the cluster and show what is new.
 
@@ -329,10 +337,7 @@ class Session:
         """
         if self._held is not None:
             self._held.require_in_place()
-        for row in self._view.poll():
-            if row.topic in self._scenario.topics:
-                self._display.note(describe(row))
-        self._clock.look(self._view.end_offset)
+        self.look()
         if time.monotonic() - self._shown_s >= SHOW_EVERY_S:
             self._show()
         self._schedule.look_at_wire()

@@ -7,6 +7,7 @@ import org.apache.kafka.common.requests.TransactionResult;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
 import org.apache.kafka.storage.internals.log.FetchDataInfo;
 import org.apache.kafka.storage.internals.log.LogOffsetMetadata;
+import org.apache.kafka.storage.internals.log.ProducerStateEntry;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.internals.log.VerificationGuard;
 
@@ -146,10 +147,32 @@ public final class Transactions {
         }
     }
 
+    /** The leader also compares the epochs before it asks the coordinator, but not within an open transaction. */
     public static class OldProducerEpochAccepted3 {
         @Advice.OnMethodExit
-        public static void after(@Advice.Return(readOnly = false) boolean isMissing) {
-            isMissing = false;
+        public static void after(
+            @Advice.This UnifiedLog log, @Advice.Argument(0) long producer, @Advice.Argument(1) short epoch,
+            @Advice.Return(readOnly = false) boolean hasTransaction
+        ) {
+            if (isOlder(epoch, log.producerStateManager().activeProducers().get(producer))) {
+                hasTransaction = true;
+            }
         }
+    }
+
+    public static class OldProducerEpochAccepted4 {
+        @Advice.OnMethodExit(onThrowable = RuntimeException.class)
+        public static void after(
+            @Advice.Argument(0) short epoch, @Advice.FieldValue("updatedEntry") ProducerStateEntry known,
+            @Advice.Thrown(readOnly = false) Throwable refused
+        ) {
+            if (refused != null && isOlder(epoch, known)) {
+                refused = null;
+            }
+        }
+    }
+
+    public static boolean isOlder(short epoch, ProducerStateEntry known) {
+        return known != null && epoch < known.producerEpoch();
     }
 }

@@ -61,6 +61,7 @@ class Copier:
         end: str = _UNTIL_STOPPED,
         stopped: bool = True,
         stop_timeout_s: float = 5.0,
+        life: int = 0,
     ) -> ClientState:
         printed = [line if isinstance(line, str) else json.dumps(line, separators=(",", ":")) for line in lines]
         (self.record / "printed").write_text("".join(f"{line}\n" for line in printed))
@@ -84,6 +85,7 @@ class Copier:
                 topic="in", group="copiers", offsets="in-transaction", journal=str(journal / "copies-2.journal")
             ),
             stop_timeout_s=stop_timeout_s,
+            life=life,
         )
         status = StatusFile.create(Path(config.endpoints.status), len(COUNTERS))
         return run(config, status, self.stop)
@@ -127,9 +129,16 @@ def test_each_copy_has_its_input_its_outcome_and_its_transaction(copier: Copier)
     ]
     events = (read_client_events(RecordFolder(copier.record)) or {})["producer-2"]
     assert [(one.txn, one.outcome, one.records, one.why) for one in events] == [
-        (0, "committed", 2, ""),
-        (1, "aborted", 1, "TIMEOUT"),
+        (value_at(2, 0), "committed", 2, ""),
+        (value_at(2, 1), "aborted", 1, "TIMEOUT"),
     ]
+
+
+def test_a_copier_that_starts_again_counts_its_transactions_anew_and_mixes_none_up(copier: Copier) -> None:
+    copier.run({"begun": 0}, _copy(0, of=7), _answer(0, 3))
+    copier.run({"begun": 0}, _copy(0, of=7), _answer(0, 5), _ended(0, "committed"), life=1)
+    convert_journals(RecordFolder(copier.record))
+    assert [row["txn_outcome"] for row in copier.rows("sends")] == ["unknown", "committed"]
 
 
 class _StopWhenPrinted(Stop):

@@ -75,5 +75,26 @@ def test_where_a_controller_lost_its_log_the_leader_may_have_been_outside_the_is
     assert status(tmp_path, more="steps: step=wipe-disk nodes=100 at=10\n") == "unknown"
 
 
+WHOLE = "[LocalLog_partition=t-0,_dir=/kafka/t-0]_Deleting_segments_as_part_of_log_truncation:_LogSegment(baseOffset={}"
+
+
+@pytest.mark.parametrize(("base", "found"), [(0, "violated"), (3, "violated"), (4, "holds")])
+def test_a_follower_deletes_no_segment_with_a_committed_record(tmp_path: Path, base: int, found: str) -> None:
+    more = f"setting: sends\nlogs: node=broker-2 at=41 says={WHOLE.format(base)},_size=9)\n"
+    assert status(tmp_path, more=more) == found
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        "steps: step=delete-records nodes=1 at=30 partition=t-0 before=4 log_start=0,4\n",
+        "configs: at=1 resource=topic:t name=retention.ms value=9\n",
+    ],
+)
+def test_a_follower_that_is_behind_a_log_start_deletes_its_whole_log(tmp_path: Path, moved: str) -> None:
+    more = f"setting: sends\nlogs: node=broker-2 at=41 says={WHOLE.format(0)},_size=9)\n{moved}"
+    assert status(tmp_path, more=more) == "not-exercised"
+
+
 def test_logs_without_a_truncation_say_nothing(tmp_path: Path) -> None:
     assert status(tmp_path, to="none") == "not-exercised"
