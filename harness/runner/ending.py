@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -16,6 +16,7 @@ from ebbtide.record.wire_facts import WireFacts
 from ebbtide.scenario.model import Scenario
 from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner.display import Display
+from harness.runner.node_watch import ClockLog
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 from workloads.config import FinalRead
@@ -147,6 +148,14 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
             compared = "such a replica is compared below the HW that its broker checkpointed last"
             self.display.note(f"{found.answered.why_not_all}; {compared}")
         return End(final=found, gone_topics=gone)
+
+
+def look_at_metadata(view: ClusterView, clock: ClockLog, display: Display, topics: Collection[str]) -> None:
+    """Read what is new in the metadata log, show it, and note when it was read."""
+    for row in view.poll():
+        if row.topic in topics:
+            display.note(describe(row))
+    clock.look(view.end_offset)
 
 
 def _is_at_rest(row: PartitionState) -> bool:

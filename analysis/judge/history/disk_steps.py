@@ -10,13 +10,16 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.disk import PowerLossStep
 from ebbtide.scenario.steps.table import CLOCK_KINDS, NEEDS_A_SOUND_VOLUME
 
-_TOUCHES = NEEDS_A_SOUND_VOLUME | CLOCK_KINDS
+TOUCHES = NEEDS_A_SOUND_VOLUME | CLOCK_KINDS
+"""The kinds of steps that touch a disk or a clock."""
 
 
-def step_on_disks_of(record: Record, nodes: Collection[int], until_ns: int | None = None) -> StepEntry | None:
-    """Return the first step that touched a disk or a clock of these nodes up to some time; None: none did."""
+def step_on_disks_of(
+    record: Record, nodes: Collection[int], until_ns: int | None = None, kinds: Collection[str] = TOUCHES
+) -> StepEntry | None:
+    """Return the first step of these kinds on these nodes up to some time; None: there was none."""
     for step in record.proven_steps or ():
-        if step.step not in _TOUCHES or step.fired_ns is None or {*nodes}.isdisjoint(step.nodes):
+        if step.step not in kinds or step.fired_ns is None or {*nodes}.isdisjoint(step.nodes):
             continue
         if until_ns is None or step.fired_ns <= until_ns:
             return step
