@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -148,22 +148,15 @@ class Client:
             last_seen=lambda: f"{self.state.name.lower()} {self._stderr()}".strip(),
         )
 
-    def run_to_end(
-        self,
-        config: msgspec.Struct,
-        start_client: StartClient,
-        timeout_s: float,
-        *,
-        meanwhile: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Run a process that ends by itself; `meanwhile` is called again and again until then.
+    def run_to_end(self, config: msgspec.Struct, start_client: StartClient, timeout_s: float) -> None:
+        """Run a process that ends by itself.
 
         The process knows the deadline too, and its own error says more. Raises `HarnessError` with its reason, or
         `WaitExpired`.
         """
         self.start(config, start_client)
         try:
-            self._await_end(timeout_s + 5.0, meanwhile)
+            wait_until(lambda: not self.is_alive, awaited=f"{self.name} to end", timeout_s=timeout_s + 5.0)
         finally:
             self.kill()
         self.check()
@@ -173,17 +166,14 @@ class Client:
         if self.is_alive:
             write_atomically(self._stop_path, b"leave" if leaves else b"")
 
-    def _await_end(self, timeout_s: float, meanwhile: Callable[[], None]) -> None:
-        def has_ended() -> bool:
-            meanwhile()
-            return not self.is_alive
-
-        wait_until(has_ended, awaited=f"{self.name} to end", timeout_s=timeout_s)
-
-    def join(self, deadline: float, *, meanwhile: Callable[[], None] = lambda: None) -> ClientEnd:
+    def join(self, deadline: float) -> ClientEnd:
         """Wait until `deadline` (monotonic seconds) for the process to end, else kill it."""
         try:
-            self._await_end(max(0.0, deadline - time.monotonic()), meanwhile)
+            wait_until(
+                lambda: not self.is_alive,
+                awaited=f"{self.name} to end",
+                timeout_s=max(0.0, deadline - time.monotonic()),
+            )
         except WaitExpired:
             self.kill()
         return self.end()

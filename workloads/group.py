@@ -13,7 +13,7 @@ Call `close` in a finally block: it kills by pid whatever still runs.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -206,15 +206,13 @@ class Workload:
         served = 0 if slot is None or status is None else status.get(slot)
         return served - 1 if served > 0 else None
 
-    def stop_producers(
-        self, timeout_s: float = 10.0, *, meanwhile: Callable[[], None] = lambda: None
-    ) -> list[ClientEnd]:
+    def stop_producers(self, timeout_s: float = 10.0) -> list[ClientEnd]:
         """End the producers: they send no more, and wait for outstanding answers.
 
         Sends without an answer are unknown. A producer that still runs after `timeout_s` is killed; its journal keeps
-        what it wrote. `meanwhile` is called until all have ended.
+        what it wrote.
         """
-        return _end([client for _, client in self._producers.values()], timeout_s, meanwhile)
+        return _end([client for _, client in self._producers.values()], timeout_s)
 
     def administer(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
         """Send an administrative request to the cluster, from the client namespace.
@@ -263,12 +261,11 @@ class Workload:
         topics: Mapping[str, int] | None = None,
         gone: Sequence[str] = (),
         replicas: Mapping[TopicPartition, Sequence[int]] | None = None,
-        meanwhile: Callable[[], None] = lambda: None,
     ) -> FinalRead:
         """Read every partition of `topics` from its start to its HW, as consumer `FINAL_CONSUMER`.
 
         None: all topics that were created. Kafka's own are left out. The `replicas` are asked for their own HW.
-        The metadata log has no topic of `gone` any more. `meanwhile` is called until the read has ended.
+        The metadata log has no topic of `gone` any more.
         Raises `HarnessError` that says why the read did not settle.
         """
         created = {name: spec.partitions for name, spec in self._topics.items()}
@@ -290,8 +287,7 @@ class Workload:
             transactions_s=transactions_s,
             timeout_s=timeout_s,
         )
-        limit_s = timeout_s + transactions_s + ASKING_S
-        self._final.run_to_end(config, self._start_client, limit_s, meanwhile=meanwhile)
+        self._final.run_to_end(config, self._start_client, timeout_s + transactions_s + ASKING_S)
         return msgspec.json.decode(result.read_bytes(), type=FinalRead)
 
     def stop(self, timeout_s: float = 10.0) -> list[ClientEnd]:
@@ -386,8 +382,8 @@ class Workload:
         )
 
 
-def _end(clients: Sequence[Client], timeout_s: float, meanwhile: Callable[[], None] = lambda: None) -> list[ClientEnd]:
+def _end(clients: Sequence[Client], timeout_s: float) -> list[ClientEnd]:
     for client in clients:
         client.request_stop()
     deadline = time.monotonic() + timeout_s
-    return [client.join(deadline, meanwhile=meanwhile) for client in clients]
+    return [client.join(deadline) for client in clients]

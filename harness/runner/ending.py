@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 import msgspec
 
@@ -16,7 +16,6 @@ from ebbtide.record.wire_facts import WireFacts
 from ebbtide.scenario.model import Scenario
 from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner.display import Display
-from harness.runner.node_watch import ClockLog
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 from workloads.config import FinalRead
@@ -43,7 +42,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """Ends one run.
 
-    `watch` polls the cluster, `look` only reads its metadata log, and `time_phase` measures a phase.
+    `watch` polls the cluster, and `time_phase` measures a phase.
     """
 
     scenario: Scenario
@@ -53,7 +52,6 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     schedule: Schedule
     display: Display
     watch: Callable[[], None]
-    look: Callable[[], None]
     time_phase: Callable[[str], contextlib.AbstractContextManager[None]]
 
     def carry_out(self) -> End:
@@ -119,7 +117,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         if all(producer.count is not None for producer in self.scenario.producers):
             with contextlib.suppress(WaitExpired):
                 wait_until(self._producers_done, awaited="the producers", timeout_s=self.scenario.settle_s)
-        self.workload.stop_producers(meanwhile=self.look)
+        self.workload.stop_producers()
 
     def _producers_done(self) -> bool:
         self.watch()
@@ -139,7 +137,6 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
                 topics=topics,
                 gone=gone,
                 replicas={at: row.replicas for at, row in self.view.image.partitions.items()},
-                meanwhile=self.look,
             )
         except HarnessError as error:
             self.display.note(f"no final read: {error}")
@@ -148,14 +145,6 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
             compared = "such a replica is compared below the HW that its broker checkpointed last"
             self.display.note(f"{found.answered.why_not_all}; {compared}")
         return End(final=found, gone_topics=gone)
-
-
-def look_at_metadata(view: ClusterView, clock: ClockLog, display: Display, topics: Collection[str]) -> None:
-    """Read what is new in the metadata log, show it, and note when it was read."""
-    for row in view.poll():
-        if row.topic in topics:
-            display.note(describe(row))
-    clock.look(view.end_offset)
 
 
 def _is_at_rest(row: PartitionState) -> bool:

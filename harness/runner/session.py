@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from random import Random
 
 import msgspec
@@ -18,6 +17,7 @@ from cluster.runtime.cluster import Runtime
 from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import HarnessError, NodeEnded
 from ebbtide.folders import HeldFolder
+from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import METADATA_FOLDER, log_dir_of, log_end, replica_folder
 from ebbtide.record.files import LOGS_DIR, RAW_DIR, write_atomically
 from ebbtide.record.folder import RecordFolder
@@ -33,7 +33,7 @@ from faults.base import Effect
 from faults.injector import Plan
 from faults.wire import nodes_to_intercept
 from harness.runner.display import SHOW_EVERY_S, Display, NodeState, run_state_of
-from harness.runner.ending import End, Ending, look_at_metadata
+from harness.runner.ending import End, Ending
 from harness.runner.gates import Gate
 from harness.runner.node_watch import ClockLog, NodeEnds, NodeWatch
 from harness.runner.schedule import Schedule
@@ -121,7 +121,6 @@ class Session:
             has_dynamic_quorum=scenario.cluster.has_dynamic_quorum,
         )
         self._clock = ClockLog(self._files)
-        self._look = partial(look_at_metadata, self._view, self._clock, display, scenario.topics)
         self._clients = ForkedClients(runtime.start_client, self._files / LOGS_DIR / "clients.log")
         self._workload = Workload(
             record=self._files,
@@ -274,7 +273,6 @@ class Session:
             schedule=self._schedule,
             display=self._display,
             watch=self.watch,
-            look=self._look,
             time_phase=self.time_phase,
         )
         ended: set[str] = set()
@@ -331,7 +329,10 @@ class Session:
         """
         if self._held is not None:
             self._held.require_in_place()
-        self._look()
+        for row in self._view.poll():
+            if row.topic in self._scenario.topics:
+                self._display.note(describe(row))
+        self._clock.look(self._view.end_offset)
         if time.monotonic() - self._shown_s >= SHOW_EVERY_S:
             self._show()
         self._schedule.look_at_wire()

@@ -24,33 +24,28 @@ from analysis.record.scans import Scan
 
 _SEQUENCES = 1 << 31
 """The sequence after 2^31 - 1 is 0."""
+_NUMBERS = ("offset", "producer_id", "producer_epoch", "sequence")
 
 
 class ProducerOrder(NamedTuple):
-    """How many logs have records of idempotent producers, and the first record of each that should be in none."""
+    """How many logs have records of idempotent producers, and the first record of each that should not be there."""
 
     logs: int
-    of_old_epochs: Sequence[Row]
-    after_gaps: Sequence[Row]
+    first: Sequence[Row]
 
 
 class FindProducerOrder(Scan[ProducerOrder]):
     """Compares each record of an idempotent producer with the one before it in the log."""
 
     columns: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "replicas": (
-            *("broker", "topic", "partition", "offset", "producer_id", "producer_epoch"),
-            *("sequence", "control"),
-        ),
+        "replicas": ("broker", "topic", "partition", *_NUMBERS, "control")
     }
 
     def __init__(self, record: Record) -> None:
         super().__init__(record)
         self._topics = record.manifest.topics.keys()
         self._is_wanted = any(one.idempotent or one.transactional for one in record.manifest.producers.values())
-        self._logs: set[tuple[str, int, int]] = set()
-        self._of_old_epochs: dict[tuple[str, int, int], Row] = {}
-        self._after_gaps: dict[tuple[str, int, int], Row] = {}
+        self._logs: dict[tuple[str, int, int], list[Row]] = {}
 
     def is_wanted(self, table: str) -> bool:
         """Whether the rows of a table matter."""
@@ -58,53 +53,33 @@ class FindProducerOrder(Scan[ProducerOrder]):
 
     def add(self, rows: Rows) -> None:
         """Add a batch of the replicas' logs."""
+        offset, producer, epoch, sequence = (rows.numbers(name) for name in _NUMBERS)
         for log, every in rows.parts("partition", "broker"):
-            here = every[rows.numbers("producer_id")[every] >= 0]
-            if log[0] in self._topics and len(here):
-                self._logs.add(log)
-                self._look(rows, log, every, here)
+            here = every[producer[every] >= 0]
+            if log[0] not in self._topics or not len(here):
+                continue
+            before, after = _neighbours(rows, here)
+            self._keep(rows, log, before, after, epoch[after] < epoch[before])
+            before, after = _neighbours(rows, here[~rows.flags("control")[here]])
+            step = (sequence[after] - sequence[before]) % _SEQUENCES
+            # A sequence that goes back is a duplicate, of which another clause knows.
+            skipped = (epoch[after] == epoch[before]) & (step > 1) & (step < _SEQUENCES // 2)
+            places = np.sort(offset[every])
+            between = np.searchsorted(places, offset[after]) - np.searchsorted(places, offset[before])
+            self._keep(rows, log, before, after, skipped & (between == offset[after] - offset[before]))
 
-    def _look(self, rows: Rows, log: tuple[str, int, int], every: Ints, here: Ints) -> None:
-        offset, epoch, sequence = (rows.numbers(name) for name in ("offset", "producer_epoch", "sequence"))
-        before, after = _neighbours(rows, here)
-        self._keep(self._of_old_epochs, rows, log, before, after, epoch[after] < epoch[before])
-
-        before, after = _neighbours(rows, here[~rows.flags("control")[here]])
-        step = (sequence[after] - sequence[before]) % _SEQUENCES
-        # A sequence that goes back is a duplicate, of which another clause knows.
-        skipped = (epoch[after] == epoch[before]) & (step > 1) & (step < _SEQUENCES // 2)
-        places = np.sort(offset[every])
-        between = np.searchsorted(places, offset[after]) - np.searchsorted(places, offset[before])
-        is_whole = between == offset[after] - offset[before]
-        self._keep(self._after_gaps, rows, log, before, after, skipped & is_whole)
-
-    def _keep(
-        self,
-        kept: dict[tuple[str, int, int], Row],
-        rows: Rows,
-        log: tuple[str, int, int],
-        before: Ints,
-        after: Ints,
-        found: Bools,
-    ) -> None:
+    def _keep(self, rows: Rows, log: tuple[str, int, int], before: Ints, after: Ints, found: Bools) -> None:
         """Keep the first record of a log, beside what the log has of its producer before it."""
-        if not found.any() or log in kept:
-            return
-        at = np.flatnonzero(found)[np.argmin(rows.numbers("offset")[after[found]])]
-        topic, partition, broker = log
-        row: Row = {"topic": topic, "partition": partition, "broker": broker}
-        for name in ("offset", "producer_id", "producer_epoch", "sequence"):
-            row[name] = int(rows.numbers(name)[after[at]])
-        for name in ("offset", "producer_epoch", "sequence"):
-            row[f"{name}_before"] = int(rows.numbers(name)[before[at]])
-        kept[log] = row
+        kept = self._logs.setdefault(log, [])
+        if found.any() and not kept:
+            at = np.flatnonzero(found)[np.argmin(rows.numbers("offset")[after[found]])]
+            row: Row = dict(zip(("topic", "partition", "broker"), log, strict=True))
+            row |= {name: int(rows.numbers(name)[after[at]]) for name in _NUMBERS}
+            kept.append(row | {f"{name}_before": int(rows.numbers(name)[before[at]]) for name in _NUMBERS})
 
     def result(self) -> ProducerOrder:
         """Return the records, by their places."""
-        of_old_epochs, after_gaps = (
-            [kept[log] for log in sorted(kept)] for kept in (self._of_old_epochs, self._after_gaps)
-        )
-        return ProducerOrder(len(self._logs), of_old_epochs, after_gaps)
+        return ProducerOrder(len(self._logs), [row for log in sorted(self._logs) for row in self._logs[log]])
 
 
 def _neighbours(rows: Rows, here: Ints) -> tuple[Ints, Ints]:

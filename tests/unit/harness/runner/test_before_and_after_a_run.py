@@ -95,7 +95,7 @@ class FakeWorkload:
         self.answered = answered
         self.asked: Any = None
 
-    def stop_producers(self, **_: Any) -> None:
+    def stop_producers(self) -> None:
         """Nothing runs."""
 
     def final_read(self, _timeout_s: float, **asked: Any) -> FinalRead:
@@ -115,7 +115,7 @@ def ending(workload: FakeWorkload, watch: Callable[[], None], notes: list[str]) 
         "schedule": SimpleNamespace(restore=lambda: None, deleted_topics=()),
         "display": SimpleNamespace(note=notes.append),
     }
-    return Ending(**fakes, watch=watch, look=lambda: None, time_phase=lambda _: contextlib.nullcontext())
+    return Ending(**fakes, watch=watch, time_phase=lambda _: contextlib.nullcontext())
 
 
 def test_every_replica_of_the_run_is_asked_for_its_hw() -> None:

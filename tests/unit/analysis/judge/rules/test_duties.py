@@ -15,18 +15,16 @@ from analysis.judge.rules.duties import (
     eligible_replica_leads,
     fenced_broker_leaves_isr,
     healed_replica_joins_isr,
-    prepared_transaction_ends,
     registered_broker_is_unfenced,
 )
 from analysis.judge.rules.judged import Judged
 
-DIRECTORY, DEAD, ELIGIBLE, FENCED, HEALED, PREPARED, REGISTERED = (
+DIRECTORY, DEAD, ELIGIBLE, FENCED, HEALED, REGISTERED = (
     dead_directory_leaves_isr,
     dead_broker_is_fenced,
     eligible_replica_leads,
     fenced_broker_leaves_isr,
     healed_replica_joins_isr,
-    prepared_transaction_ends,
     registered_broker_is_unfenced,
 )
 
@@ -157,19 +155,3 @@ def test_a_dead_directory_counts_only_while_its_broker_goes_on(
     tmp_path: Path, instead: dict[str, str], status: str
 ) -> None:
     assert found(DIRECTORY, tmp_path, **instead)[0] == status
-
-
-@pytest.mark.parametrize(
-    ("instead", "status"),
-    [
-        ({}, "violated"),
-        ({"clock": "from=0 to=20;from=90 to=99"}, "unknown"),
-        ({"setting": "transactional prepared=29"}, "not-exercised"),
-        ({"steps": "step=power-loss nodes=1 at=2 healed=3"}, "unknown"),
-        ({"partitions": "leader=1;at=5 isr=1,2"}, "not-exercised"),
-    ],
-)
-def test_a_commit_that_is_prepared_ends_where_all_was_well(
-    tmp_path: Path, instead: dict[str, str], status: str
-) -> None:
-    assert found(PREPARED, tmp_path, **instead)[0] == status

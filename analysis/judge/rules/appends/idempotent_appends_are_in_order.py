@@ -1,7 +1,8 @@
-"""KIP-98: a leader appends no record of a producer epoch that is older than one that its log has of that producer.
+"""KIP-98: a leader appends a batch of an idempotent producer only if it follows the last one of that producer.
 
-A newer epoch fences the older incarnations of a producer, and from transaction.version 2 on each transaction has one
-(KIP-890). So in each log the epochs of a producer id only rise (`analysis.judge.history.producer_order`).
+It refuses a batch of an older producer epoch: a newer one fences older incarnations, and from transaction.version 2 on
+each transaction has one (KIP-890). It refuses a batch whose sequence leaves a gap, so that what got lost on its way is
+sent again first. In each replica's log both must be in order (`analysis.judge.history.producer_order`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from analysis.judge.rules.judged import Judged
 
 def _check(judged: Judged) -> Finding:
     found = judged.record.seen(FindProducerOrder)
-    return finding(exercised=found.logs, violations=found.of_old_epochs)
+    return finding(exercised=found.logs, violations=found.first)
 
 
 RULE = Clause(
@@ -22,9 +23,6 @@ RULE = Clause(
     doc=__doc__,
     kip="KIP-98",
     check=_check,
-    applies=lambda judged: any(
-        one.idempotent or one.transactional for one in judged.record.manifest.producers.values()
-    ),
     reads_timeline=False,
     parts=("replicas",),
     needed="never",
