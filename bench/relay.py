@@ -36,10 +36,9 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from cluster.relay.spool import SPARE_FILES
+from cluster.relay.spool import SpoolHandles, new_spool
 from ebbtide import run_clock
 from ebbtide.command import module_command
-from ebbtide.waiting import wait_until
 
 PRODUCE, FETCH = 0, 1
 PRODUCE_VERSION, FETCH_VERSION = 9, 11
@@ -254,17 +253,16 @@ def opened(name: str, server_port: int, stack: contextlib.ExitStack) -> Way:
     ready, written = os.pipe()
     words = [*module_command("cluster.relay.program"), "--listen", f"{listen}=127.0.0.1:{server_port}"]
     words += ["--ready", str(written), "--clock-base", str(run_clock.base_ns())]
-    decoder = None
+    decoder: int | None = None
+    spool: SpoolHandles | tuple[()] = ()
     if name == "relay, recording":
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ebbtide-relay-")))
-        (folder / "spool").mkdir()
-        words += ["--spool", str(folder / "spool")]
-        decode = [*module_command("cluster.relay.decode"), "--spool", str(folder / "spool")]
+        spool, reader = stack.enter_context(new_spool())
+        words += ["--spool", str(spool)]
+        decode = [*module_command("cluster.relay.decode"), "--spool", str(reader), "--clock-base", "0"]
         decode += ["--table", str(folder / "wire" / "relay.parquet"), "--facts", str(folder / "facts")]
-        decoder = stack.enter_context(started([*decode, "--bootstrap", "127.0.0.1:1", "--clock-base", "0"])).pid
-        # A cluster takes longer to start than the decoder, so clients never see a spool without these.
-        wait_until(lambda: len(list(folder.glob("spool/*.free"))) == SPARE_FILES, awaited="files", timeout_s=60)
-    relay = stack.enter_context(started(words, listen, written))
+        decoder = stack.enter_context(started([*decode, "--bootstrap", "127.0.0.1:1"], *reader)).pid
+    relay = stack.enter_context(started(words, listen, written, *spool))
     os.read(ready, 1)
     for end in (ready, written):
         os.close(end)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
+from cluster.relay.spool import SpoolHandles
 from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError, UsageError
@@ -57,11 +58,11 @@ class HostPorts:
         namespace: Path,
         targets: Mapping[int, tuple[str, int]],
         output: Path,
-        spool: Path | None = None,
+        spool: SpoolHandles | None = None,
     ) -> None:
         """Start the relay, which passes connections on to `targets`, by broker, from the namespace at `namespace`.
 
-        It records in the folder `spool`, and says in the file `output` why it failed. Raises `HarnessError` if it does
+        It records in the `spool`, and says in the file `output` why it failed. Raises `HarnessError` if it does
         not begin in time.
         """
         self._output = output
@@ -74,7 +75,7 @@ class HostPorts:
         ready, answers = os.pipe()
         try:
             argv += ["--ready", str(answers)]
-            inherited = [*handles.values(), answers]
+            inherited = [*handles.values(), answers, *(spool or ())]
             name = "the relay of published ports"
             self._relay = start_child(ledger, argv, name=name, output=output, namespace=namespace, inherited=inherited)
             os.close(answers)

@@ -25,7 +25,6 @@ import msgspec
 
 from cluster.host.containers import Container
 from cluster.host.namespaces import Namespace
-from cluster.host.private_folder import PrivateFolder
 from cluster.host.processes import OwnedProcess, ProcessId, identify
 from cluster.host.slow_volume import Slowness
 from cluster.host.volumes import Volume
@@ -37,17 +36,7 @@ from ebbtide.places import state_dir
 from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
 from ebbtide.signals import defer_signals, unwind_on_signals
 
-Entry = (
-    Namespace
-    | Volume
-    | Slowness
-    | WriteBackHold
-    | KernelWriteBack
-    | OwnedProcess
-    | PrivateFolder
-    | Container
-    | WatchTopic
-)
+Entry = Namespace | Volume | Slowness | WriteBackHold | KernelWriteBack | OwnedProcess | Container | WatchTopic
 """Every kind of ledger entry; each has `undo() -> bool` (idempotent) and `describe() -> str`."""
 
 
@@ -312,8 +301,6 @@ def check_entry(entry: Entry, run_id: str) -> None:
             is_own = name == "" or re.fullmatch(r"-[A-Za-z0-9]+", name) is not None
         case Volume() | Slowness():
             is_own = all(_is_plain_path(one) for one in (entry.image, entry.folder))
-        case PrivateFolder():
-            is_own = _is_plain_path(entry.folder) and entry.identity != ""
         case WriteBackHold() | KernelWriteBack():
             is_own = entry.run_id == run_id and all(_is_plain_path(one) for one in (entry.shared, entry.settings))
         case OwnedProcess():

@@ -25,7 +25,7 @@ class Cutter:
     def __init__(self, frames: Requests | Responses) -> None:
         self._frames = frames
         self._head = bytearray()
-        self._body_left = 0
+        self._body_left = 0  # of the frame that the next bytes belong to
         self._records = False
         self._fetched: tuple[Head, HeadsOfFetch] | None = None
         self.unrecorded: Counter[int] = Counter()
@@ -38,44 +38,47 @@ class Cutter:
         while at < len(data) and self.is_read:
             if self._body_left:
                 end = min(len(data), at + self._body_left)
-                if self._fetched is not None:
-                    self._fetched[1].feed(data[at:end])
-                elif self._records:
-                    found.append(data[at:end])
-                self._body_left -= end - at
+                self._take(data[at:end], found)
                 at = end
-                self._end_fetched(found)
-                continue
-            end = at + self._frames.head_bytes - len(self._head)
-            self._head += data[at:end]
-            at = min(end, len(data))
-            if len(self._head) == self._frames.head_bytes:
-                self._begin(bytes(self._head), found)
-                self._head.clear()
+            elif not self._head and at + self._frames.head_bytes <= len(data):
+                self._begin(data, at)
+            else:
+                end = min(len(data), at + self._frames.head_bytes - len(self._head))
+                self._head += data[at:end]
+                at = end
+                if len(self._head) == self._frames.head_bytes:
+                    head = memoryview(bytes(self._head))
+                    self._head.clear()
+                    self._begin(head, 0)
+                    if self.is_read:
+                        self._take(head, found)
         return found
 
-    def _begin(self, head: bytes, found: list[bytes | memoryview]) -> None:
+    def _begin(self, data: memoryview, at: int) -> None:
+        """Read the head of a frame; all of the frame is then still to be taken."""
         try:
-            frame = self._frames.read(head, 0)
+            frame = self._frames.read(data, at)
         except NotKafka:
             self.is_read = False
             return
-        self._body_left = frame.size_bytes - len(head)
+        self._body_left = frame.size_bytes
         self._records = frame.api in RECORDED
         if isinstance(self._frames, Requests):
             self._frames.waiting.append(frame)
         elif frame.api == FETCH:
             self._fetched = frame, HeadsOfFetch(frame.version, is_whole=True)
-            self._end_fetched(found)
-            return
-        if self._records:
-            found.append(head)
-        else:
+        if not self._records:
             self.unrecorded[frame.api] += 1
 
-    def _end_fetched(self, found: list[bytes | memoryview]) -> None:
-        if self._fetched is not None and not self._body_left:
-            frame, heads = self._fetched
+    def _take(self, piece: memoryview, found: list[bytes | memoryview]) -> None:
+        self._body_left -= len(piece)
+        if self._fetched is None:
+            if self._records:
+                found.append(piece)
+            return
+        frame, heads = self._fetched
+        heads.feed(piece)
+        if not self._body_left:
             self._fetched = None
             left = bytes(heads.kept) if heads.fetched is not None else b""
             found.append(RESPONSE_HEAD.pack(RESPONSE_HEAD.size - LENGTH_BYTES + len(left), frame.correlation) + left)

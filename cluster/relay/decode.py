@@ -1,7 +1,7 @@
 """The decoder's process, a child of the harness in the clients' network namespace.
 
 `python -m ebbtide.command cluster.relay.decode`. It reads the relay's spool while it is written, writes the table
-`wire`, and removes what it read. When the relay has ended it reads what is left of the topics, and then says what the
+`wire`, and frees what it read. When the relay has ended it reads what is left of the topics, and then says what the
 table rests on. The key of the digests is in its memory only.
 """
 
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from cluster.relay.decoding import Decoder, WireRow
 from cluster.relay.final_log import FinalLogs
-from cluster.relay.spool import make_spare_files, read_end, read_spool
+from cluster.relay.spool import SpoolHandles, SpoolReader
 from ebbtide import run_clock
 from ebbtide.record.files import new_file, write_atomically
 from ebbtide.record.tables import WIRE
@@ -55,21 +55,20 @@ class WireTable:
             self._columns, self._size = {name: [] for name in WIRE.names}, 0
 
 
-def decode(spool: Path, table: Path, bootstrap: list[str]) -> WireFacts:
+def decode(spool: SpoolReader, table: Path, bootstrap: list[str]) -> WireFacts:
     """Decode a spool to its end into the file `table`, read the topics, and return what the table rests on."""
     key = secrets.token_bytes(32)
     decoder = Decoder(key)
-    make_spare_files(spool)
     with new_file(table) as file, pq.ParquetWriter(file, WIRE, compression="zstd") as writer:
         rows = WireTable(writer)
-        for entry in read_spool(spool):
+        for entry in spool.entries():
             rows.add(decoder.feed(entry))
         rows.add(decoder.finish())
         final = FinalLogs(bootstrap, key)
         rows.add(final.read(decoder.topics))
         rows.add(final.read_commits(decoder.groups))
         rows.flush()
-    end = read_end(spool)
+    end = spool.end
     unread = dict(decoder.undecoded) | ({"connections that are not Kafka's protocol": end.unread} if end.unread else {})
     return WireFacts(
         unrecorded={API_NAMES.get(api, f"API {api}"): count for api, count in sorted(end.unrecorded.items())},
@@ -82,7 +81,7 @@ def decode(spool: Path, table: Path, bootstrap: list[str]) -> WireFacts:
 def main() -> None:
     """Decode, and write what the table rests on as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--spool", type=Path, required=True, metavar="DIR", help="the folder of the relay's spool")
+    parser.add_argument("--spool", type=SpoolHandles.of, required=True, metavar="FD,FD", help="the relay's spool")
     parser.add_argument("--table", type=Path, required=True, metavar="FILE", help="the Parquet file to write")
     parser.add_argument("--facts", type=Path, required=True, metavar="FILE", help="the JSON file to write at the end")
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT,...", help="the brokers to read from")
@@ -91,7 +90,7 @@ def main() -> None:
     run_clock.use_base(args.clock_base)
     os.nice(_NICE)  # clients and brokers come first; the spool has room meanwhile
     args.table.parent.mkdir(parents=True, exist_ok=True)
-    facts = decode(args.spool, args.table, args.bootstrap.split(","))
+    facts = decode(SpoolReader(args.spool), args.table, args.bootstrap.split(","))
     write_atomically(args.facts, msgspec.json.encode(facts))
 
 

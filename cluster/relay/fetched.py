@@ -41,7 +41,7 @@ _Walk = Generator[int, bytes, Fetched]
 
 
 class HeadsOfFetch:
-    """Reads one answer, whose length and correlation id were read already; `is_whole`: nothing was dropped from it."""
+    """Reads one frame; `is_whole`: nothing was dropped from it, and otherwise it has no head either."""
 
     def __init__(self, version: int, *, is_whole: bool) -> None:
         self._walk = _walk(version)
@@ -94,6 +94,7 @@ def read_fetch_answer(version: int, frame: bytes) -> Fetched | None:
 
 
 def _walk(version: int) -> _Walk:
+    yield -RESPONSE_HEAD.size
     if not VERSION_MIN <= version <= VERSION_MAX:
         raise Unreadable
     is_flexible = version >= _FLEXIBLE

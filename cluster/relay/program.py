@@ -17,10 +17,9 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from cluster.relay.cutting import Cutter
-from cluster.relay.spool import Kind, SpoolEnd, SpoolWriter
+from cluster.relay.spool import Kind, SpoolEnd, SpoolHandles, SpoolWriter
 from cluster.wire.frames import Requests, Responses
 from ebbtide import run_clock
 
@@ -140,7 +139,7 @@ def main() -> None:
         "--listen", action="append", required=True, metavar="FD=HOST:PORT", help="an inherited socket, and its broker"
     )
     parser.add_argument("--ready", type=int, required=True, metavar="FD", help="the pipe to write a byte to")
-    parser.add_argument("--spool", type=Path, metavar="DIR", help="the folder in which frames are recorded")
+    parser.add_argument("--spool", type=SpoolHandles.of, metavar="FD,FD", help="the spool in which frames are recorded")
     parser.add_argument("--clock-base", type=int, required=True, help="the base of the run's clock, in nanoseconds")
     args = parser.parse_args()
     run_clock.use_base(args.clock_base)

@@ -10,7 +10,7 @@ import msgspec
 from cluster.host.children import Child, start_child
 from cluster.host.host_ports import HostPorts
 from cluster.host.ledger import Ledger
-from cluster.host.private_folder import PrivateFolder
+from cluster.relay.spool import SpoolHandles, new_spool
 from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError
@@ -24,8 +24,7 @@ _TABLE = "wire/relay.parquet"
 class Publication:
     """Leads `ports` to `targets`, by broker.
 
-    If they record, what passes becomes the table `wire` of the record `folder`. The spool, with payloads, is in the
-    folder `scratch`, which is not kept. It is in the ledger, so that `ebbtide clean` removes it after a SIGKILL.
+    If they record, what passes becomes the table `wire` of the record `folder`. The folder `scratch` is not kept.
     """
 
     def __init__(
@@ -42,11 +41,15 @@ class Publication:
         self._bootstrap = bootstrap
         self._ledger, self._ports, self._namespace, self._targets = ledger, ports, namespace, targets
         self._logs = folder / LOGS_DIR
-        self._payloads: PrivateFolder | None = None
         self._recorded: WireFacts | None = None
-        self._spool, self._facts = scratch / "spool", scratch / "wire.json"
-        self._decoder = self._start_decoder(folder / _TABLE) if ports.records else None
-        self._serve(self._spool if ports.records else None)
+        self._facts = scratch / "wire.json"
+        self._decoder: Child | None = None
+        if not ports.records:
+            self._serve(None)
+            return
+        with new_spool() as (writer, reader):
+            self._decoder = self._start_decoder(folder / _TABLE, reader)
+            self._serve(writer)
 
     @property
     def is_recording(self) -> bool:
@@ -66,7 +69,7 @@ class Publication:
             )
 
     def end_recording(self) -> WireFacts | None:
-        """Make the table `wire`, remove the spool, and return what the table rests on; None if nothing was recorded.
+        """Make the table `wire`, and return what the table rests on; None if nothing was recorded.
 
         It ends the connections through the ports. What passes after that is not recorded. A second call only returns
         the same. Raises `HarnessError`.
@@ -78,8 +81,6 @@ class Publication:
         self.check()
         self._decoder = None
         self._recorded = msgspec.json.decode(self._facts.read_bytes(), type=WireFacts)
-        if self._payloads is not None:
-            self._ledger.undo(self._payloads)
         self._serve(None)
         return self._recorded
 
@@ -87,15 +88,13 @@ class Publication:
     def _decoder_log(self) -> Path:
         return self._logs / "decoder.log"
 
-    def _serve(self, spool: Path | None) -> None:
+    def _serve(self, spool: SpoolHandles | None) -> None:
         self._ports.serve(self._ledger, self._namespace, self._targets, self._logs / "relay.log", spool)
 
-    def _start_decoder(self, table: Path) -> Child:
-        # It is empty until the relay starts, and in the ledger by then.
-        self._payloads = PrivateFolder.make(self._spool)
-        self._ledger.record(self._payloads)
+    def _start_decoder(self, table: Path, spool: SpoolHandles) -> Child:
         argv = [*module_command("cluster.relay.decode"), "--clock-base", str(run_clock.base_ns())]
-        argv += ["--spool", str(self._spool), "--table", str(table), "--facts", str(self._facts)]
+        argv += ["--spool", str(spool), "--table", str(table), "--facts", str(self._facts)]
         argv += ["--bootstrap", ",".join(self._bootstrap)]
-        name = "the decoder of published ports"
-        return start_child(self._ledger, argv, name=name, output=self._decoder_log, namespace=self._namespace)
+        name, output = "the decoder of published ports", self._decoder_log
+        namespace = self._namespace
+        return start_child(self._ledger, argv, name=name, output=output, namespace=namespace, inherited=spool)

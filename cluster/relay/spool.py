@@ -1,35 +1,42 @@
-"""The spool between the relay and its decoder: raw bytes of frames, in files that the decoder removes.
+"""The spool between the relay and its decoder: memory that both share, and that is in no file system.
 
 An entry is a head and bytes: pieces of the recorded frames of one direction of one connection, in their order, or no
-bytes where the connection ended. A file of the spool gets its name when it is complete. A file that was read is written
-again, because memory that was never used costs several times the copy. So the decoder makes some files before clients
-begin. A client waits while the files together have `BYTES_MAX`: it is slowed, and nothing is left out. The files hold
-payloads, so they are in a folder of the run that is removed before the record is complete.
+bytes where the connection ended. Entries fill segments of the memory. By a socket between the two, the relay passes on
+the number of each full segment, and the decoder that of each one that it has read. The segment that was freed last is
+filled next, and the first ones are touched before clients begin: memory that was never used costs several times the
+copy. A client waits while no segment is free: it is slowed, and nothing is left out.
+
+The memory holds payloads. It is gone with the two processes, in whatever way they end.
 """
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
+import socket
 import struct
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from ebbtide import run_clock
 
-BYTES_MAX = 512 << 20
-FILE_BYTES = 16 << 20
-SPARE_FILES = 12
-_LOOK_S = 0.02
-_ENTRY = struct.Struct(">IBqI")
-_SUFFIX, _FREE = ".spool", ".free"
-_WAKE = threading.Event()
-_END = "end.json"
+SEGMENT_BYTES = 16 << 20
+_SEGMENTS = 32
+_TOUCHED_SEGMENTS = 12
+_KEPT_BACK = 2
+"""Segments that only those get who wait for room when the relay ends."""
+_POPULATE_WRITE = 23
+"""MADV_POPULATE_WRITE of Linux 5.14, which the module mmap does not name."""
+_MESSAGE_BYTES_MAX = 1 << 16
+_ENTRY = struct.Struct("=IBqI")
+_FULL, _FREE = struct.Struct("=II"), struct.Struct("=I")
 _KINDS = ("request", "response", "ended")
+_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 
 Kind = Literal["request", "response", "ended"]
 
@@ -56,123 +63,144 @@ class SpoolEnd(msgspec.Struct, frozen=True, kw_only=True):
     waited_s: float = 0.0
 
 
-class SpoolWriter:
-    """Writes the spool in `folder`; its methods may be called by several threads."""
+class SpoolHandles(NamedTuple):
+    """The memory, and the socket to the other process; both are inherited."""
 
-    def __init__(self, folder: Path, *, bytes_max: int = BYTES_MAX, file_bytes: int = FILE_BYTES) -> None:
-        self._folder = folder
-        self._bytes_max, self._file_bytes = bytes_max, file_bytes
-        self._lock = threading.Lock()
-        self._number = self._size = 0
-        self._complete_bytes: dict[Path, int] = {}
-        self._unread_bytes = 0
-        self._is_ending = False
+    memory: int
+    other: int
+
+    @classmethod
+    def of(cls, words: str) -> SpoolHandles:
+        """Return the handles that an argument of a process has."""
+        memory, _, other = words.partition(",")
+        return cls(int(memory), int(other))
+
+    def __str__(self) -> str:
+        return f"{self.memory},{self.other}"
+
+
+@contextlib.contextmanager
+def new_spool(segments: int = _SEGMENTS, size: int = SEGMENT_BYTES) -> Iterator[tuple[SpoolHandles, SpoolHandles]]:
+    """Make a spool, and yield the handles of its writer and of its reader, which are open during the block."""
+    with contextlib.ExitStack() as stack:
+        memory = os.memfd_create("ebbtide-spool")
+        stack.callback(os.close, memory)
+        os.ftruncate(memory, segments * size)
+        both = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for each in both:
+            stack.callback(each.close)
+        yield SpoolHandles(memory, both[0].fileno()), SpoolHandles(memory, both[1].fileno())
+
+
+class SpoolWriter:
+    """Writes a spool; its methods may be called by several threads."""
+
+    def __init__(self, handles: SpoolHandles, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._memory, self._reader = mmap.mmap(handles.memory, 0), socket.socket(fileno=os.dup(handles.other))
+        self._view = memoryview(self._memory)
+        self._segment_bytes = segment_bytes
+        count = len(self._view) // segment_bytes
+        self._free = list(reversed(range(count)))
+        self._kept_back = min(_KEPT_BACK, count - 1)
+        self._segment: int | None = None
+        self._at = 0
+        self._room = threading.Condition()
         self.waited_s = 0.0
-        self._file = self._open()
+        with contextlib.suppress(OSError):
+            self._memory.madvise(_POPULATE_WRITE, 0, min(len(self._view), _TOUCHED_SEGMENTS * segment_bytes))
+        self._taking = threading.Thread(target=self._take_freed, daemon=True)
+        self._taking.start()
 
     def write(self, connection: int, kind: Kind, pieces: Sequence[bytes | memoryview] = ()) -> None:
-        """Add an entry, once there is room for it."""
+        """Add an entry, once there is room for it. Raises `OSError` if the decoder has ended."""
         size = sum(map(len, pieces))
-        self._await_room()
-        with self._lock:
-            head = _ENTRY.pack(connection, _KINDS.index(kind), run_clock.now_ns(), size)
-            _write_whole(self._file, [head, *pieces])
-            self._size += len(head) + size
-            if self._size >= self._file_bytes:
-                self._complete()
-                self._file = self._open()
+        if size > self._segment_bytes - _ENTRY.size:
+            whole = b"".join(pieces)
+            self.write(connection, kind, [whole[: size // 2]])
+            self.write(connection, kind, [whole[size // 2 :]])
+            return
+        with self._room:
+            self._make_room(_ENTRY.size + size)
+            at, view = self._at, self._view
+            _ENTRY.pack_into(view, at, connection, _NUMBERS[kind], run_clock.now_ns(), size)
+            at += _ENTRY.size
+            for piece in pieces:
+                view[at : at + len(piece)] = piece
+                at += len(piece)
+            self._at = at
 
     def end_waiting(self) -> None:
         """Let every entry in that still waits for room: its connection has ended."""
-        with self._lock:
-            self._is_ending = True
+        with self._room:
+            self._kept_back = 0
+            self._room.notify_all()
 
     def end(self, end: SpoolEnd) -> None:
-        """Complete the last file, and say that it is the last."""
-        with self._lock:
+        """Complete the last segment, and say that it is the last."""
+        with self._room:
             self._complete()
-            self._file = -1  # an entry that comes too late fails, and is not left out silently
-            part = self._folder / f"{_END}.part"
-            part.write_bytes(msgspec.json.encode(end))
-            part.rename(self._folder / _END)
+            self._reader.send(msgspec.json.encode(end))
+            self._reader.shutdown(socket.SHUT_WR)
 
-    def _open(self) -> int:
-        self._number, self._size = self._number + 1, 0
-        if (free := next(self._folder.glob(f"*{_FREE}"), None)) is not None:
-            free.rename(self._path(".part"))
-        return os.open(self._path(".part"), os.O_WRONLY | os.O_CREAT, 0o600)
+    def close(self) -> None:
+        """Let go of the memory."""
+        with contextlib.suppress(OSError):
+            self._reader.shutdown(socket.SHUT_RDWR)
+        self._taking.join()
+        self._reader.close()
+
+    def _make_room(self, size: int) -> None:
+        """Have a segment with this room at `_at`; waiting lets other connections have the lock."""
+        while self._segment is None or self._at + size > (self._segment + 1) * self._segment_bytes:
+            self._complete()
+            if len(self._free) > self._kept_back:
+                self._segment = self._free.pop()
+                self._at = self._segment * self._segment_bytes
+            else:
+                began = time.monotonic()
+                self._room.wait()
+                self.waited_s += time.monotonic() - began
 
     def _complete(self) -> None:
-        os.ftruncate(self._file, self._size)
-        os.close(self._file)
-        self._complete_bytes[self._path(_SUFFIX)] = self._size
-        self._unread_bytes += self._size
-        self._path(".part").rename(self._path(_SUFFIX))
+        if self._segment is not None:
+            segment, self._segment = self._segment, None
+            self._reader.send(_FULL.pack(segment, self._at - segment * self._segment_bytes))
 
-    def _path(self, suffix: str) -> Path:
-        return self._folder / f"{self._number:08d}{suffix}"
-
-    def _await_room(self) -> None:
-        """Wait without the lock, so that only the connections wait that have something to record."""
-        began = time.monotonic()
-        while not self._has_room():
-            _WAKE.wait(_LOOK_S)
-        if (waited_s := time.monotonic() - began) >= _LOOK_S:
-            with self._lock:
-                self.waited_s += waited_s
-
-    def _has_room(self) -> bool:
-        with self._lock:
-            # The decoder frees the files in their order.
-            while self._is_full() and not (oldest := next(iter(self._complete_bytes))).exists():
-                self._unread_bytes -= self._complete_bytes.pop(oldest)
-            return self._is_ending or not self._is_full()
-
-    def _is_full(self) -> bool:
-        return self._unread_bytes + self._file_bytes > self._bytes_max
+    def _take_freed(self) -> None:
+        while message := self._reader.recv(_FREE.size):
+            with self._room:
+                self._free.extend(_FREE.unpack(message))
+                self._room.notify_all()
 
 
-def make_spare_files(folder: Path, *, count: int = SPARE_FILES, size: int = FILE_BYTES) -> None:
-    """Make files that the writer may use."""
-    for number in range(count):
-        path = folder / f"spare-{number}"
-        path.write_bytes(bytes(size))
-        path.rename(path.with_suffix(_FREE))
+class SpoolReader:
+    """Reads a spool while it is written; `end` is what the relay said at its end."""
 
+    def __init__(self, handles: SpoolHandles, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._memory, self._writer = mmap.mmap(handles.memory, 0), socket.socket(fileno=os.dup(handles.other))
+        self._segment_bytes = segment_bytes
+        self.end = SpoolEnd()
 
-def read_spool(folder: Path) -> Iterator[SpoolEntry]:
-    """Yield the entries of a spool while it is written, and free each file that was read; ends with the relay."""
-    number = 1
-    while True:
-        is_last = (folder / _END).exists()
-        path = folder / f"{number:08d}{_SUFFIX}"
-        if path.exists():
-            yield from _entries_of(path)
-            path.rename(path.with_suffix(_FREE))
-            number += 1
-        elif is_last:
-            for free in folder.glob(f"*{_FREE}"):
-                free.unlink()
-            return
-        else:
-            _WAKE.wait(_LOOK_S)
+    def entries(self) -> Iterator[SpoolEntry]:
+        """Yield the entries, and free what was read, until the relay ends. Raises `EOFError` if it was killed."""
+        while message := self._writer.recv(_MESSAGE_BYTES_MAX):
+            if len(message) != _FULL.size:
+                self.end = msgspec.json.decode(message, type=SpoolEnd)
+                return
+            segment, size = _FULL.unpack(message)
+            yield from self._entries_of(segment * self._segment_bytes, size)
+            with contextlib.suppress(OSError):  # the relay has ended meanwhile, and needs no room
+                self._writer.send(_FREE.pack(segment))
+        raise EOFError("the relay ended without saying so")
 
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._writer.close()
 
-def read_end(folder: Path) -> SpoolEnd:
-    """Return what the relay said when it had ended."""
-    return msgspec.json.decode((folder / _END).read_bytes(), type=SpoolEnd)
-
-
-def _entries_of(path: Path) -> Iterator[SpoolEntry]:
-    with path.open("rb") as file:
-        while head := file.read(_ENTRY.size):
-            connection, kind, at_ns, size = _ENTRY.unpack(head)
-            yield SpoolEntry(connection, _KINDS[kind], at_ns, file.read(size))  # type: ignore[arg-type]
-
-
-def _write_whole(file: int, pieces: list[bytes | memoryview]) -> None:
-    left = sum(map(len, pieces)) - os.writev(file, pieces)
-    while left:
-        # A disk that is nearly full takes a part; the next write says why.
-        rest = b"".join(pieces)[-left:]
-        left -= os.write(file, rest)
+    def _entries_of(self, at: int, size: int) -> Iterator[SpoolEntry]:
+        last = at + size
+        while at < last:
+            connection, kind, at_ns, size = _ENTRY.unpack_from(self._memory, at)
+            at += _ENTRY.size
+            yield SpoolEntry(connection, _KINDS[kind], at_ns, self._memory[at : at + size])  # type: ignore[arg-type]
+            at += size

@@ -56,7 +56,7 @@ class Requests:
     def __init__(self) -> None:
         self.waiting: deque[Head] = deque()
 
-    def read(self, data: bytes, at: int) -> Head:
+    def read(self, data: bytes | memoryview, at: int) -> Head:
         """Return the head of the frame at `at`. Raises `NotKafka`.
 
         At least `head_bytes` of the frame must be in `data`.
@@ -75,7 +75,7 @@ class Responses:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
-    def read(self, data: bytes, at: int) -> Head:
+    def read(self, data: bytes | memoryview, at: int) -> Head:
         """Return the head of the frame at `at`. Raises `NotKafka`.
 
         At least `head_bytes` of the frame must be in `data`.
@@ -88,7 +88,7 @@ class Responses:
             # A produce request with acks=0 is never answered, so that it is skipped here.
             request = waiting.popleft()
             if request.correlation == correlation:
-                return request._replace(size_bytes=length + LENGTH_BYTES)
+                return Head(request.api, request.version, correlation, length + LENGTH_BYTES, *request[4:])
         raise NotKafka
 
 

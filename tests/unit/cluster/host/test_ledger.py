@@ -9,13 +9,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from cluster.clean import clean
 from cluster.host import processes
 from cluster.host.ledger import Ledger, read_ledger
-from cluster.host.private_folder import PrivateFolder
 from cluster.host.processes import OwnedProcess, ProcessId, identify, is_alive, mark_of
 from ebbtide.errors import HarnessError, UsageError
 
@@ -190,29 +188,6 @@ def test_clean_undoes_what_a_killed_harness_left_and_nothing_else(
     assert not is_alive(owned)
     assert sleeper.poll() is None
     assert clean(ledgers) == []
-
-
-def test_clean_removes_payloads_that_a_killed_harness_left(tmp_path: Path, ledgers: Path) -> None:
-    spool = tmp_path / "cluster" / "spool"
-    made = f"""    from cluster.host.private_folder import PrivateFolder
-    ledger.record(PrivateFolder.make(Path({str(spool)!r})))
-    Path({str(spool)!r}, "00000001.part").write_text("a payload")
-    print"""
-    holder, owned = _hold(tmp_path, ledgers, _HOLDER.replace("    print", made))
-    with holder:
-        holder.kill()
-    assert (spool / "00000001.part").exists()
-    [outcome] = clean(ledgers)
-    assert outcome.undone == (f"folder {spool}", f"process {owned.pid} (sleeper)")
-    assert list(spool.parent.iterdir()) == []
-
-
-def test_only_the_folder_that_the_run_made_is_removed(tmp_path: Path) -> None:
-    entry, other = (PrivateFolder.make(tmp_path / name) for name in ("spool", "of-somebody-else"))
-    assert not msgspec.structs.replace(entry, folder=other.folder).undo()
-    assert Path(other.folder).exists()
-    assert entry.undo()
-    assert not entry.undo()
 
 
 def test_clean_leaves_a_live_run_alone_and_says_so(tmp_path: Path, ledgers: Path) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from cluster.relay.program import Relay
-from cluster.relay.spool import SpoolEnd, SpoolEntry, SpoolWriter, make_spare_files, read_end, read_spool
+from cluster.relay.spool import SpoolEnd, SpoolEntry, SpoolReader, SpoolWriter, new_spool
 from ebbtide.waiting import wait_until
 
 PRODUCE, LIST_GROUPS = 0, 16
@@ -23,6 +23,22 @@ def request(api: int, correlation: int, body: bytes = b"") -> bytes:
 
 def response(correlation: int, body: bytes = b"") -> bytes:
     return struct.pack(">ii", 4 + len(body), correlation) + body
+
+
+class Spool:
+    """A small spool, as the two processes have it."""
+
+    def __init__(self, segments: int, size: int) -> None:
+        with new_spool(segments, size) as (writer, reader):
+            self.writer = SpoolWriter(writer, segment_bytes=size)
+            self.reader = SpoolReader(reader, segment_bytes=size)
+
+    def close(self) -> None:
+        self.writer.close()
+        self.reader.close()
+
+    def recorded(self) -> list[SpoolEntry]:
+        return list(self.reader.entries())
 
 
 class Ends:
@@ -43,8 +59,26 @@ class Ends:
 
 
 @pytest.fixture
-def ends(tmp_path: Path) -> Iterator[Ends]:
-    found = Ends(SpoolWriter(tmp_path))
+def make_spool() -> Iterator[Callable[..., Spool]]:
+    made: list[Spool] = []
+
+    def make(*size: int) -> Spool:
+        made.append(Spool(*size))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def spool(make_spool: Callable[..., Spool]) -> Spool:
+    return make_spool(8, 4 << 20)
+
+
+@pytest.fixture
+def ends(spool: Spool) -> Iterator[Ends]:
+    found = Ends(spool.writer)
     yield found
     found.close()
 
@@ -56,15 +90,11 @@ def received(end: socket.socket, size: int) -> bytes:
     return found
 
 
-def recorded(folder: Path) -> list[SpoolEntry]:
-    return list(read_spool(folder))
-
-
 def bytes_of(entries: list[SpoolEntry], kind: str) -> bytes:
     return b"".join(entry.data for entry in entries if entry.kind == kind)
 
 
-def test_everything_passes_and_only_frames_of_named_apis_are_recorded(ends: Ends, tmp_path: Path) -> None:
+def test_everything_passes_and_only_frames_of_named_apis_are_recorded(ends: Ends, spool: Spool) -> None:
     asked = [request(PRODUCE, 1, b"records" * 100_000), request(LIST_GROUPS, 2, b"x"), request(PRODUCE, 3)]
     answers = [response(1, b"one"), response(2, b"groups"), response(3, b"three" * 100_000)]
     threading.Thread(target=ends.client.sendall, args=(b"".join(asked),)).start()
@@ -72,31 +102,28 @@ def test_everything_passes_and_only_frames_of_named_apis_are_recorded(ends: Ends
     threading.Thread(target=ends.broker.sendall, args=(b"".join(answers),)).start()
     assert received(ends.client, sum(map(len, answers))) == b"".join(answers)
     ends.relay.end()
-    entries = recorded(tmp_path)
+    entries = spool.recorded()
     assert bytes_of(entries, "request") == asked[0] + asked[2]
     assert bytes_of(entries, "response") == answers[0] + answers[2]
     assert entries[-1].kind == "ended"
-    assert read_end(tmp_path).unrecorded == {LIST_GROUPS: 1}
-    assert [path.name for path in tmp_path.iterdir()] == ["end.json"]
+    assert spool.reader.end.unrecorded == {LIST_GROUPS: 1}
 
 
-def test_an_acks_0_request_has_no_answer_and_the_next_answer_is_recorded_all_the_same(
-    ends: Ends, tmp_path: Path
-) -> None:
+def test_an_acks_0_request_has_no_answer_and_the_next_answer_is_recorded_all_the_same(ends: Ends, spool: Spool) -> None:
     ends.client.sendall(request(PRODUCE, 1) + request(PRODUCE, 2))
     received(ends.broker, 24)
     ends.broker.sendall(response(2, b"two"))
     received(ends.client, 11)
     ends.relay.end()
-    assert bytes_of(recorded(tmp_path), "response") == response(2, b"two")
+    assert bytes_of(spool.recorded(), "response") == response(2, b"two")
 
 
-def test_what_is_not_kafkas_protocol_passes_unread_and_is_counted(ends: Ends, tmp_path: Path) -> None:
+def test_what_is_not_kafkas_protocol_passes_unread_and_is_counted(ends: Ends, spool: Spool) -> None:
     ends.client.sendall(b"GET / HTTP/1.1\r\n\r\n")
     assert received(ends.broker, 18) == b"GET / HTTP/1.1\r\n\r\n"
     ends.relay.end()
-    assert [entry.kind for entry in recorded(tmp_path)] == ["ended"]
-    assert read_end(tmp_path) == SpoolEnd(unread=1)
+    assert [entry.kind for entry in spool.recorded()] == ["ended"]
+    assert spool.reader.end == SpoolEnd(unread=1)
 
 
 def test_a_relay_that_does_not_record_passes_all_the_same() -> None:
@@ -108,71 +135,74 @@ def test_a_relay_that_does_not_record_passes_all_the_same() -> None:
     ends.close()
 
 
-def test_a_broker_that_is_down_ends_the_connection(tmp_path: Path) -> None:
+def test_a_broker_that_is_down_ends_the_connection(spool: Spool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         address = gone.getsockname()
     ports = socket.create_server(("127.0.0.1", 0))
-    relay = Relay(SpoolWriter(tmp_path))
+    relay = Relay(spool.writer)
     relay.listen(ports, address)
     with socket.create_connection(ports.getsockname(), timeout=10) as client:
         assert client.recv(1) == b""
     relay.end()
-    assert recorded(tmp_path) == []
+    assert spool.recorded() == []
 
 
-def test_a_file_that_is_written_again_holds_nothing_of_what_it_held_before(tmp_path: Path) -> None:
-    spool = SpoolWriter(tmp_path, file_bytes=1000)
-    read = read_spool(tmp_path)
-    spool.write(1, "request", [b"long" * 300])
+def test_a_segment_that_is_filled_again_holds_nothing_of_what_it_held_before(make_spool: Callable[..., Spool]) -> None:
+    spool = make_spool(5, 1230)
+    read = spool.reader.entries()
+    spool.writer.write(1, "request", [b"long" * 300])
+    spool.writer.write(2, "request", [b"next" * 300])
     assert next(read).connection == 1
-    spool.write(2, "request", [b"next" * 300])
-    assert next(read).connection == 2  # the first file is free now
-    spool.write(3, "request", [b"short"])
-    spool.write(4, "request", [b"last" * 250])
-    spool.write(5, "request", [b"short"])
-    spool.end(SpoolEnd())
-    assert [(entry.connection, entry.data[:5]) for entry in read] == [(3, b"short"), (4, b"lastl"), (5, b"short")]
+    spool.writer.write(3, "request", [b"short"])
+    assert next(read).connection == 2  # the first segment is free now
+    spool.writer.write(4, "request", [b"last" * 290])
+    spool.writer.write(5, "request", [b"short"])
+    spool.writer.end(SpoolEnd())
+    assert [(one.connection, one.data) for one in read] == [(3, b"short"), (4, b"last" * 290), (5, b"short")]
 
 
-def test_the_writer_waits_while_the_spool_is_full_and_no_entry_is_left_out(tmp_path: Path) -> None:
-    spool = SpoolWriter(tmp_path, bytes_max=3100, file_bytes=1000)
+def test_an_entry_that_is_longer_than_a_segment_comes_in_parts_in_their_order(make_spool: Callable[..., Spool]) -> None:
+    spool, data = make_spool(8, 1000), bytes(range(256)) * 10
+    spool.writer.write(1, "response", [data[:700], data[700:]])
+    spool.writer.end(SpoolEnd())
+    assert b"".join(entry.data for entry in spool.recorded()) == data
+
+
+def test_a_client_waits_while_no_segment_is_free_and_no_entry_is_left_out(make_spool: Callable[..., Spool]) -> None:
+    spool = make_spool(5, 1020)
     written: list[int] = []
 
     def write_all() -> None:
         for number in range(10):
-            spool.write(number, "request", [bytes(990)])
+            spool.writer.write(number, "request", [bytes(990)])
             written.append(number)
-        spool.end(SpoolEnd())
+        spool.writer.end(SpoolEnd())
 
     writer = threading.Thread(target=write_all)
     writer.start()
     wait_until(lambda: len(written) == 3, awaited="the spool to be full", timeout_s=10)
     writer.join(0.2)
-    assert len(written) == 3
-    assert [entry.connection for entry in recorded(tmp_path)] == list(range(10))
+    assert len(written) == 3  # two are kept back for the end
+    assert [entry.connection for entry in spool.recorded()] == list(range(10))
     writer.join()
-    assert spool.waited_s > 0
+    assert spool.writer.waited_s > 0
 
 
-def test_the_files_that_the_decoder_made_are_written_first(tmp_path: Path) -> None:
-    make_spare_files(tmp_path, count=2, size=1000)
-    spool = SpoolWriter(tmp_path, file_bytes=500)
-    spool.write(1, "request", [b"a" * 600])
-    assert not list(tmp_path.glob("*.free"))
-    spool.end(SpoolEnd())
-    assert [entry.data for entry in recorded(tmp_path)] == [b"a" * 600]
-
-
-def test_what_waits_for_room_when_the_relay_ends_is_recorded(tmp_path: Path) -> None:
-    spool = SpoolWriter(tmp_path, bytes_max=2000, file_bytes=1000)
-    spool.write(1, "request", [bytes(1990)])
-    waiting = threading.Thread(target=spool.write, args=(2, "request", [b"last"]))
+def test_one_client_that_waits_for_room_does_not_keep_the_lock(make_spool: Callable[..., Spool]) -> None:
+    spool = make_spool(2, 1020)
+    spool.writer.write(1, "request", [bytes(990)])
+    waiting = threading.Thread(target=spool.writer.write, args=(2, "request", [b"last"]))
     waiting.start()
     waiting.join(0.2)
     assert waiting.is_alive()
-    spool.end_waiting()
-    waiting.join()
-    spool.end(SpoolEnd())
-    assert [entry.connection for entry in recorded(tmp_path)] == [1, 2]
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        spool.write(3, "request", [b"too late"])
+    spool.writer.end_waiting()  # this needs the lock
+    waiting.join(10)
+    spool.writer.end(SpoolEnd())
+    assert [entry.connection for entry in spool.recorded()] == [1, 2]
+
+
+def test_a_relay_that_was_killed_is_no_end_of_the_spool() -> None:
+    with new_spool(2, 1000) as (_, reader):
+        read = SpoolReader(reader, segment_bytes=1000)
+    with contextlib.closing(read), pytest.raises(EOFError):
+        list(read.entries())
