@@ -30,12 +30,12 @@ _END_TIMEOUT_S = 60.0
 class HostPorts:
     """A port for each broker, from `first` on; the ports are taken when this is made.
 
-    `first` 0 takes any free ports. `records`: the relay records what passes, for a run that is judged. Raises
-    `UsageError` if a port is taken already, or needs privileges that are missing.
+    `first` 0 takes any free ports. `records`: the relay records what passes, for a run that is judged. `tls`: clients
+    connect with TLS. Raises `UsageError` if a port is taken already, or needs privileges that are missing.
     """
 
-    def __init__(self, first: int, brokers: Sequence[int], *, records: bool = False) -> None:
-        self.records = records
+    def __init__(self, first: int, brokers: Sequence[int], *, records: bool = False, tls: bool = False) -> None:
+        self.records, self.tls = records, tls
         self._listening: dict[int, socket.socket] = {}
         self._relay: Child | None = None
         self._output = Path()
@@ -59,11 +59,12 @@ class HostPorts:
         targets: Mapping[int, tuple[str, int]],
         output: Path,
         spool: SpoolHandles | None = None,
+        tls: Path | None = None,
     ) -> None:
         """Start the relay, which passes connections on to `targets`, by broker, from the namespace at `namespace`.
 
-        It records in the `spool`, and says in the file `output` why it failed. Raises `HarnessError` if it does
-        not begin in time.
+        It records in the `spool`, shows clients the certificate in the folder `tls`, and says in the file `output` why
+        it failed. Raises `HarnessError` if it does not begin in time.
         """
         self._output = output
         handles = {broker: each.fileno() for broker, each in self._listening.items()}
@@ -72,6 +73,7 @@ class HostPorts:
             host, port = targets[broker]
             argv += ["--listen", f"{handle}={host}:{port}"]
         argv += [] if spool is None else ["--spool", str(spool)]
+        argv += [] if tls is None else ["--tls", str(tls)]
         ready, answers = os.pipe()
         try:
             argv += ["--ready", str(answers)]

@@ -13,13 +13,16 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from cluster.relay.cutting import Cutter
 from cluster.relay.spool import Kind, SpoolEnd, SpoolHandles, SpoolWriter
+from cluster.relay.tls import Certificate, TlsEnd
 from cluster.wire.frames import Requests, Responses
 from ebbtide import run_clock
 
@@ -27,14 +30,16 @@ CHUNK_BYTES = 256 << 10
 CONNECT_TIMEOUT_S = 10.0
 _END_TIMEOUT_S = 10.0
 
+_End = socket.socket | TlsEnd
+
 
 class Relay:
-    """Passes connections on until `end`; without a `spool` it records nothing."""
+    """Passes connections on until `end`; without a `spool` it records nothing; with `tls`, TLS ends here."""
 
-    def __init__(self, spool: SpoolWriter | None) -> None:
-        self._spool = spool
+    def __init__(self, spool: SpoolWriter | None, tls: ssl.SSLContext | None = None) -> None:
+        self._spool, self._tls = spool, tls
         self._lock = threading.Lock()
-        self._open: dict[int, tuple[socket.socket, socket.socket]] = {}
+        self._open: dict[int, tuple[_End, _End]] = {}
         self._threads: set[threading.Thread] = set()
         self._number = 0
         self._ending = False
@@ -74,15 +79,17 @@ class Relay:
         try:
             # An error: the broker is down or cut off, as it is for clients inside.
             with near, contextlib.suppress(OSError), socket.create_connection(address, CONNECT_TIMEOUT_S) as far:
-                self._pass_between(number, near, far)
+                near.settimeout(CONNECT_TIMEOUT_S)
+                client = near if self._tls is None else TlsEnd(near, self._tls)
+                for end in (near, far):
+                    end.settimeout(None)
+                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._pass_between(number, client, far)
         finally:
             with self._lock:
                 self._threads.discard(threading.current_thread())
 
-    def _pass_between(self, number: int, near: socket.socket, far: socket.socket) -> None:
-        for end in (near, far):
-            end.settimeout(None)
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def _pass_between(self, number: int, near: _End, far: _End) -> None:
         with self._lock:
             if self._ending:
                 return
@@ -99,7 +106,7 @@ class Relay:
             self._unread += not (requests.is_read and responses.is_read)
         self._record(number, "ended", [b""])
 
-    def _pass_on(self, number: int, kind: Kind, source: socket.socket, sink: socket.socket, cutter: Cutter) -> None:
+    def _pass_on(self, number: int, kind: Kind, source: _End, sink: _End, cutter: Cutter) -> None:
         """Pass bytes on until one side ends, which ends both."""
         chunk = bytearray(CHUNK_BYTES)
         view = memoryview(chunk)
@@ -127,7 +134,7 @@ class Relay:
             os._exit(1)
 
 
-def _shut(end: socket.socket) -> None:
+def _shut(end: _End) -> None:
     with contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
 
@@ -140,11 +147,13 @@ def main() -> None:
     )
     parser.add_argument("--ready", type=int, required=True, metavar="FD", help="the pipe to write a byte to")
     parser.add_argument("--spool", type=SpoolHandles.of, metavar="FD,FD", help="the spool in which frames are recorded")
+    parser.add_argument("--tls", type=Path, metavar="DIR", help="the folder of the certificate that clients see")
     parser.add_argument("--clock-base", type=int, required=True, help="the base of the run's clock, in nanoseconds")
     args = parser.parse_args()
     run_clock.use_base(args.clock_base)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    relay = Relay(None if args.spool is None else SpoolWriter(args.spool))
+    tls = None if args.tls is None else Certificate.in_folder(args.tls).context()
+    relay = Relay(None if args.spool is None else SpoolWriter(args.spool), tls)
     for one in args.listen:
         handle, _, address = one.partition("=")
         host, _, port = address.rpartition(":")

@@ -11,6 +11,7 @@ from cluster.host.children import Child, start_child
 from cluster.host.host_ports import HostPorts
 from cluster.host.ledger import Ledger
 from cluster.relay.spool import SpoolHandles, new_spool
+from cluster.relay.tls import make_certificate
 from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError
@@ -24,7 +25,8 @@ _TABLE = "wire/relay.parquet"
 class Publication:
     """Leads `ports` to `targets`, by broker.
 
-    If they record, what passes becomes the table `wire` of the record `folder`. The folder `scratch` is not kept.
+    If they record, what passes becomes the table `wire` of the record `folder`. The folder `scratch` is not kept. With
+    TLS, it has the certificate that clients trust, `ca`.
     """
 
     def __init__(
@@ -43,6 +45,11 @@ class Publication:
         self._logs = folder / LOGS_DIR
         self._recorded: WireFacts | None = None
         self._facts = scratch / "wire.json"
+        self._tls: Path | None = None
+        self.ca: Path | None = None
+        if ports.tls:
+            scratch.mkdir(parents=True, exist_ok=True)
+            self._tls, self.ca = scratch, make_certificate(scratch).certificate
         self._decoder: Child | None = None
         if not ports.records:
             self._serve(None)
@@ -50,6 +57,11 @@ class Publication:
         with new_spool() as (writer, reader):
             self._decoder = self._start_decoder(folder / _TABLE, reader)
             self._serve(writer)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses on the host."""
+        return self._ports.addresses
 
     @property
     def is_recording(self) -> bool:
@@ -89,7 +101,7 @@ class Publication:
         return self._logs / "decoder.log"
 
     def _serve(self, spool: SpoolHandles | None) -> None:
-        self._ports.serve(self._ledger, self._namespace, self._targets, self._logs / "relay.log", spool)
+        self._ports.serve(self._ledger, self._namespace, self._targets, self._logs / "relay.log", spool, self._tls)
 
     def _start_decoder(self, table: Path, spool: SpoolHandles) -> Child:
         argv = [*module_command("cluster.relay.decode"), "--clock-base", str(run_clock.base_ns())]

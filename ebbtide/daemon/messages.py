@@ -58,7 +58,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     - `scenario`: empty for a plain cluster.
     - `kept`: its run is over, and the cluster was left up.
     - `bootstrap`, `controllers`: the addresses of the brokers and of the controllers in the clients' network.
-    - `published`: the addresses on the host's loopback that lead to the brokers.
+    - `published`: the addresses on the host's loopback that lead to the brokers; `published_ca`: the file with the CA
+      that clients trust there, empty without TLS.
     - `clock_base_ns`: what the clock of the run adds to CLOCK_MONOTONIC.
     """
 
@@ -78,6 +79,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     kept: bool = False
     published: tuple[str, ...] = ()
+    published_ca: str = ""
     controllers: tuple[str, ...] = ()
     clock_base_ns: int = 0
 

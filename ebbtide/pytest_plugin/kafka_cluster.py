@@ -143,6 +143,11 @@ class Breakable:
         return list(self._status.published)
 
     @property
+    def published_ca(self) -> str:
+        """Return the file with the CA that clients trust, of `chaos(publish="tls")`; empty without TLS."""
+        return self._status.published_ca
+
+    @property
     def record(self) -> Path:
         """The folder with the cluster's logs and steps."""
         return Path(self._status.record)

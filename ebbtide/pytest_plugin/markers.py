@@ -28,7 +28,7 @@ MARKER_LINES = (
     "expected_violation(*causes): the run must lose records by one of these causes, or violate one of these "
     "properties, and show nothing else that is wrong",
     "chaos(publish=False, **scenario): cluster, topics, producers, consumers and settle_s of `chaos`, as in a scenario "
-    "file; publish lets clients of the test's own in by ports of this host, and judges them",
+    "file; publish=True lets clients of the test's own in by ports of this host, 'tls' with TLS, and judges them",
 )
 
 _INSTEAD_OF_KEYS = {
@@ -117,8 +117,8 @@ def expected_of(item: pytest.Item) -> tuple[str, ...] | None:
     return expected
 
 
-def chaos_of(item: pytest.Item) -> tuple[Mapping[str, object], bool]:
-    """Return the parts of a scenario for the test's chaos fixture, and whether it publishes ports.
+def chaos_of(item: pytest.Item) -> tuple[Mapping[str, object], bool | str]:
+    """Return the parts of a scenario for the test's chaos fixture, and whether it publishes ports, or "tls".
 
     Raises `WrongMarker`.
     """
@@ -133,8 +133,8 @@ def chaos_of(item: pytest.Item) -> tuple[Mapping[str, object], bool]:
             f"chaos takes the keys {', '.join(allowed)}, as in a scenario file, not {', '.join(wrong)}{instead}",
         )
     publish = mark.kwargs.get("publish", False)
-    if not isinstance(publish, bool):
-        raise WrongMarker(mark.name, f"publish is True or False, not {publish!r}: the ports are any free ones")
+    if not isinstance(publish, bool) and publish != "tls":
+        raise WrongMarker(mark.name, f"publish is True, False or 'tls', not {publish!r}: the ports are any free ones")
     return {key: part for key, part in mark.kwargs.items() if key != "publish"}, publish
 
 

@@ -307,7 +307,7 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
     from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 
     marker = place_of_marker(item, "chaos")
-    scenario = call_or_fail(lambda: chaos_scenario(parts, kafka_version, expected, marker, publish=publish))
+    scenario = call_or_fail(lambda: chaos_scenario(parts, kafka_version, expected, marker, publish=bool(publish)))
     cluster, lease = call_or_fail(
         lambda: plugin.runner.open_chaos(
             scenario, kafka_version, plugin.settings, keep=plugin.keeps_next_cluster, marker=marker, publish=publish

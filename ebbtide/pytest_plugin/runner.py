@@ -146,12 +146,12 @@ class CommandRunner:
         *,
         keep: bool,
         marker: MarkerPlace = UNPLACED_CHAOS,
-        publish: bool = False,
+        publish: bool | str = False,
     ) -> tuple[Chaos, Lease]:
         """Call `ebbtide cluster up SCENARIO`, whose run is judged at its end.
 
-        With `publish`, clients on this host reach the brokers, and are judged. An error names the place of the `marker`
-        for what Kafka refuses in it.
+        With `publish`, clients on this host reach the brokers, and are judged; "tls": with TLS. An error names the
+        place of the `marker` for what Kafka refuses in it.
         """
         from ebbtide.scenario.write import text_of
 
@@ -162,7 +162,7 @@ class CommandRunner:
             file = folder / "chaos.toml"
             file.write_text(text_of(scenario))
             words = ["cluster", "up", str(file), "--kafka", kafka, "--seed", str(settings.seed), "--wire", "--clocks"]
-            words += ["--publish", "0"] if publish else []
+            words += ["--publish", "tls:0" if publish == "tls" else "0"] if publish else []
             words += [*(["--keep-cluster"] if keep else []), *_daemon_options(lease, settings)]
             try:
                 status = self._await_cluster(words, lease)

@@ -118,10 +118,10 @@ def _add_up(command: Command) -> None:
     add_seed_option(command)
     command.option(
         "--publish",
-        type=int,
-        metavar="PORT",
+        metavar="[tls:]PORT",
         help="let clients on this host reach the brokers at 127.0.0.1:PORT, PORT+1, ...; on loopback only. 0 takes any "
-        "free ports. With SCENARIO it records what they send, and the run is judged by it, too",
+        "free ports. tls:PORT: clients connect with TLS. With SCENARIO it records what they send, and the run is "
+        "judged by it, too",
     )
     command.flag("--wire", help="put a proxy in front of every node, which wire faults need")
     command.flag("--clocks", help="load an agent into every node, which set-clock needs")
@@ -210,7 +210,8 @@ def _run_daemon(args: Args) -> ExitCode:
         (request,) = runs.requests(display, seed_or_new(args.seed))
         if args.publish is not None:
             brokers = range(1, scenario.cluster.brokers + 1)
-            ports = HostPorts(args.publish, brokers, records=bool(scenario.topics))
+            has_tls, first = _publish_of(args.publish)
+            ports = HostPorts(first, brokers, records=bool(scenario.topics), tls=has_tls)
             ended.callback(ports.close)
             request = msgspec.structs.replace(request, host_ports=ports)
         own_cluster(
@@ -223,6 +224,17 @@ def _run_daemon(args: Args) -> ExitCode:
             keep=args.keep_cluster,
         )
     return ExitCode.AS_PREDICTED
+
+
+def _publish_of(word: str) -> tuple[bool, int]:
+    """Return whether clients connect with TLS, and the first port. Raises `UsageError`."""
+    from ebbtide.scenario.model import MAX_BROKERS
+
+    port = word.removeprefix("tls:")
+    if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX - MAX_BROKERS):
+        allowed = f"a port from 0 to {PORT_MAX - MAX_BROKERS}, or tls:PORT"
+        raise UsageError("no port", where="--publish", got=word, allowed=allowed)
+    return port != word, int(port)
 
 
 def _scenario(args: Args) -> Scenario:
@@ -242,10 +254,8 @@ def _scenario(args: Args) -> Scenario:
             got=name,
             next=f"--name {shlex.quote(name)}",
         )
-    if args.publish is not None and not 0 <= args.publish <= PORT_MAX - MAX_BROKERS:
-        raise UsageError(
-            "out of range", where="--publish", got=str(args.publish), allowed=f"0 to {PORT_MAX - MAX_BROKERS}"
-        )
+    if args.publish is not None:
+        _publish_of(args.publish)
     if args.keep_cluster and args.scenario is None:
         raise UsageError("a cluster without a scenario has no run after which to keep it", where="--keep-cluster")
     if args.scenario is not None:
@@ -323,7 +333,8 @@ def _print_status(status: ClusterStatus) -> None:
         print(f"  quorum:   {','.join(status.controllers)}, the controllers, reached from there only")
     print(f"  reach:    ebbtide cluster exec -- CMD, or {shlex.join(namespace_prefix(status))} CMD")
     if status.published:
-        print(f"  publish:  {','.join(status.published)}, reached from this host")
+        trust = f" with TLS; trust {status.published_ca}" if status.published_ca else ""
+        print(f"  publish:  {','.join(status.published)}, reached from this host{trust}")
     print("  break:    ebbtide cluster fault power-loss 'broker(1)'")
     print(f"  record:   {status.record}")
     print(f"  end:      ebbtide cluster down {status.name}")

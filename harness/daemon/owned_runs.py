@@ -52,7 +52,6 @@ def own_cluster(
     ends the run. Raises as `run_scenario` does.
     """
     daemons: list[ClusterDaemon] = []
-    published = request.host_ports.addresses if request.host_ports is not None else ()
 
     def drive(session: Session) -> None:
         session.open(tap_all=tap_all, set_clocks=set_clocks)
@@ -64,7 +63,6 @@ def own_cluster(
             runtime=session.runtime,
             session=session,
             tapped=tap_all,
-            published=published,
         )
         daemons.append(ClusterDaemon(owned, display, tied_to))
         if session.scenario.topics:
@@ -79,9 +77,7 @@ def own_cluster(
         for daemon in daemons:
             daemon.release()
 
-    kept = (
-        KeptCluster(request.kafka, display, lambda _record: release(), name=name, published=published) if keep else None
-    )
+    kept = KeptCluster(request.kafka, display, lambda _record: release(), name=name) if keep else None
     try:
         record = run_scenario(request, display, drive, kept)
         log_of(name).unlink(missing_ok=True)
@@ -98,14 +94,11 @@ class KeptCluster:
     Calls `first` with the record before.
     """
 
-    def __init__(
-        self, kafka: str, display: Display, first: Callable[[Path], None], *, name: str, published: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, kafka: str, display: Display, first: Callable[[Path], None], *, name: str) -> None:
         self._kafka = kafka
         self._display = display
         self._first = first
         self._name = name
-        self._published = published
         self._owner: ClusterDaemon | None = None
 
     def __call__(self, standing: ClusterAfterRun) -> None:
@@ -127,7 +120,6 @@ class KeptCluster:
             runtime=runtime,
             session=session,
             kept=True,
-            published=self._published,
         )
         self._owner = ClusterDaemon(owned, self._display)
         with _signals_end(self._display):

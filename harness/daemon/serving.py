@@ -50,8 +50,7 @@ _REQUEST_BYTES_MAX = 1 << 20
 class OwnedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster that is up, and the session that carries out its steps.
 
-    `folder`: the record of its steps; `tapped`: every node has a wire proxy; `kept`: its run is over; `published`: the
-    addresses on the host that lead to the brokers.
+    `folder`: the record of its steps; `tapped`: every node has a wire proxy; `kept`: its run is over.
     """
 
     name: str
@@ -62,7 +61,6 @@ class OwnedCluster(msgspec.Struct, frozen=True, kw_only=True):
     session: Session
     tapped: bool = False
     kept: bool = False
-    published: tuple[str, ...] = ()
 
 
 class ClusterDaemon:
@@ -163,6 +161,7 @@ class ClusterDaemon:
 
     def _status(self) -> ClusterStatus:
         cluster, view = self._cluster, self._cluster.session.view
+        published = cluster.runtime.published
         return ClusterStatus(
             name=cluster.name,
             run_id=cluster.run_id,
@@ -179,7 +178,8 @@ class ClusterDaemon:
             broken=tuple(_fault_in_force(one) for one in cluster.session.entries if _is_in_force(one)),
             steps=len(cluster.session.entries),
             kept=cluster.kept,
-            published=cluster.published,
+            published=() if published is None else published.addresses,
+            published_ca="" if published is None else str(published.ca or ""),
             controllers=tuple(cluster.runtime.controller_servers()),
             clock_base_ns=run_clock.base_ns(),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
@@ -34,6 +35,16 @@ def frame(message: Any, version: int, correlation: int, client: str = "orders-1"
     else:
         message.with_header(correlation_id=correlation)
     return bytes(message.encode(header=True, framed=True))
+
+
+def request(api: int, correlation: int, body: bytes = b"") -> bytes:
+    """A framed request, of version 9."""
+    return struct.pack(">ihhi", 8 + len(body), api, 9, correlation) + body
+
+
+def response(correlation: int, body: bytes = b"") -> bytes:
+    """A framed answer."""
+    return struct.pack(">ii", 4 + len(body), correlation) + body
 
 
 class Traffic:

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from client_frames import request, response
 
 from cluster.relay.program import Relay
 from cluster.relay.spool import SpoolEnd, SpoolEntry, SpoolReader, SpoolWriter, new_spool
 from ebbtide.waiting import wait_until
 
 PRODUCE, LIST_GROUPS = 0, 16
-
-
-def request(api: int, correlation: int, body: bytes = b"") -> bytes:
-    return struct.pack(">ihhi", 8 + len(body), api, 9, correlation) + body
-
-
-def response(correlation: int, body: bytes = b"") -> bytes:
-    return struct.pack(">ii", 4 + len(body), correlation) + body
 
 
 class Spool:
