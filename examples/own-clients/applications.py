@@ -15,12 +15,13 @@ FIXED = ["--fixed"] if os.environ.get("ORDERS") == "fixed" else []
 JARS = os.environ.get("KAFKA_JARS") or Path.home() / ".cache" / "ebbtide" / "kafka" / "4.3.1" / "jars"
 """The folder with the jars of a Kafka release; `ebbtide kafka fetch 4.3.1` fills this one."""
 PYTHON_PRODUCER = [sys.executable, HERE / "producer.py"]
+SHIPPER, INVOICER = [sys.executable, HERE / "shipper.py"], [sys.executable, HERE / "invoicer.py"]
 JAVA_PRODUCER = ["java", "-cp", f"{JARS}/*", HERE / "OrderProducer.java"]
 WAIT_S = 60.0
 
 
 class Application:
-    """A program that runs during a `with` block, and what it printed."""
+    """A program that runs during a `with` block, and what it printed; `more`: its other arguments."""
 
     def __init__(self, words: Sequence[str | Path], bootstrap: Sequence[str], *more: str) -> None:
         self._words = [*words, ",".join(bootstrap), *more, *FIXED]
@@ -42,6 +43,10 @@ class Application:
             raise
         finally:
             self._reader.join()
+
+    def await_death(self) -> None:
+        """Wait until it ends by itself."""
+        self._process.wait(WAIT_S)
 
     def await_line(self, line: str) -> None:
         """Wait until it has printed this line."""

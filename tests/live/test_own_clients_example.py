@@ -24,6 +24,8 @@ BUGS = {
     "acks=1) got acks for ",
     "test_a_confirmed_order_survives_the_loss_of_its_leader[4.3.1-java]": "your producer (client.id orders-java, "
     "acks=1) got acks for ",
+    "test_every_order_is_shipped_though_the_shipper_dies[4.3.1]": "your group shipping committed ",
+    "test_every_order_gets_an_invoice_though_transactions_abort[4.3.1]": "your group invoicing committed ",
 }
 
 
