@@ -44,12 +44,18 @@ clause = "no acked record of any client is lost"
 
 
 @pytest.fixture
-def name(tmp_path: Path) -> Iterator[str]:
+def publish() -> str:
+    """The word of `--publish`; a test may set another."""
+    return "0"
+
+
+@pytest.fixture
+def name(tmp_path: Path, publish: str) -> Iterator[str]:
     """A cluster with published ports and the topic `orders`."""
     before, name = HostState.now(), f"own-{os.getpid()}"
     file = tmp_path / "own-producer.toml"
     file.write_text(SCENARIO)
-    up = ebbtide("cluster", "up", file, "--publish", "0", "--name", name, "--runs", tmp_path / "runs")
+    up = ebbtide("cluster", "up", file, "--publish", publish, "--name", name, "--runs", tmp_path / "runs")
     assert up.returncode == ExitCode.AS_PREDICTED, up.stdout + up.stderr
     done(ebbtide("cluster", "topic", "orders", "--cluster", name, "--min-isr", "1"))
     yield name
@@ -78,8 +84,9 @@ class Application:
         status = status_of(name)
         assert status is not None
         self.acked = 0
+        tls = {"security.protocol": "SSL", "ssl.ca.location": status.published_ca} if status.published_ca else {}
         self._producer = Producer(
-            {"bootstrap.servers": ",".join(status.published), "client.id": "orders-1", "acks": "1"}
+            {"bootstrap.servers": ",".join(status.published), "client.id": "orders-1", "acks": "1", **tls}
         )
 
     def send(self, count: int) -> None:
@@ -142,7 +149,8 @@ def leader_of_epoch(verdict: Verdict) -> str:
     return verdict.why[0].partition("(broker ")[2].partition(")")[0]
 
 
-def test_without_a_fault_the_same_application_passes(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("publish", ["tls:0"])
+def test_without_a_fault_the_same_application_passes_with_tls(name: str, tmp_path: Path) -> None:
     Application(name).send(600)
     verdict, (producer,) = judged(name, tmp_path / "runs", ExitCode.AS_PREDICTED)
     assert (producer.acked, producer.lost, producer.why) == (600, 0, None)
