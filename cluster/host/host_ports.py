@@ -16,7 +16,6 @@ from pathlib import Path
 
 from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
-from cluster.relay.spool import SpoolHandles
 from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError, UsageError
@@ -58,13 +57,13 @@ class HostPorts:
         namespace: Path,
         targets: Mapping[int, tuple[str, int]],
         output: Path,
-        spool: SpoolHandles | None = None,
+        spool: tuple[int, int] | None = None,
         tls: Path | None = None,
     ) -> None:
         """Start the relay, which passes connections on to `targets`, by broker, from the namespace at `namespace`.
 
-        It records in the `spool`, shows clients the certificate in the folder `tls`, and says in the file `output` why
-        it failed. Raises `HarnessError` if it does not begin in time.
+        It records in the spool with these file descriptors, and shows clients the certificate in the folder `tls`. The
+        file `output` says why it failed. Raises `HarnessError` if it does not begin in time.
         """
         self._output = output
         handles = {broker: each.fileno() for broker, each in self._listening.items()}
@@ -72,7 +71,7 @@ class HostPorts:
         for broker, handle in handles.items():
             host, port = targets[broker]
             argv += ["--listen", f"{handle}={host}:{port}"]
-        argv += [] if spool is None else ["--spool", str(spool)]
+        argv += [] if spool is None else ["--spool", ",".join(map(str, spool))]
         argv += [] if tls is None else ["--tls", str(tls)]
         ready, answers = os.pipe()
         try:

@@ -76,6 +76,7 @@ class StandIn:
 
     name = "local"
     power_loss_method = "fs-shutdown"
+    published = None
 
     def __init__(self) -> None:
         self.clocks = NoClocks()
