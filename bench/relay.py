@@ -36,7 +36,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from cluster.relay.spool import SpoolHandles, new_spool
+from cluster.relay.spool import Handles, new_spool
 from ebbtide import run_clock
 from ebbtide.command import module_command
 
@@ -254,12 +254,12 @@ def opened(name: str, server_port: int, stack: contextlib.ExitStack) -> Way:
     words = [*module_command("cluster.relay.program"), "--listen", f"{listen}=127.0.0.1:{server_port}"]
     words += ["--ready", str(written), "--clock-base", str(run_clock.base_ns())]
     decoder: int | None = None
-    spool: SpoolHandles | tuple[()] = ()
+    spool: Handles | tuple[()] = ()
     if name == "relay, recording":
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ebbtide-relay-")))
         spool, reader = stack.enter_context(new_spool())
-        words += ["--spool", str(spool)]
-        decode = [*module_command("cluster.relay.decode"), "--spool", str(reader), "--clock-base", "0"]
+        words += ["--spool", *map(str, spool)]
+        decode = [*module_command("cluster.relay.decode"), "--spool", *map(str, reader), "--clock-base", "0"]
         decode += ["--table", str(folder / "wire" / "relay.parquet"), "--facts", str(folder / "facts")]
         decoder = stack.enter_context(started([*decode, "--bootstrap", "127.0.0.1:1"], *reader)).pid
     relay = stack.enter_context(started(words, listen, written, *spool))

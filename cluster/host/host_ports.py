@@ -71,7 +71,7 @@ class HostPorts:
         for broker, handle in handles.items():
             host, port = targets[broker]
             argv += ["--listen", f"{handle}={host}:{port}"]
-        argv += [] if spool is None else ["--spool", ",".join(map(str, spool))]
+        argv += [] if spool is None else ["--spool", *map(str, spool)]
         argv += [] if tls is None else ["--tls", str(tls)]
         ready, answers = os.pipe()
         try:

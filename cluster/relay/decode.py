@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from cluster.relay.decoding import Decoder, WireRow
 from cluster.relay.final_log import FinalLogs
-from cluster.relay.spool import SpoolHandles, SpoolReader
+from cluster.relay.spool import SpoolReader
 from ebbtide import run_clock
 from ebbtide.record.files import new_file, write_atomically
 from ebbtide.record.tables import WIRE
@@ -81,7 +81,7 @@ def decode(spool: SpoolReader, table: Path, bootstrap: list[str]) -> WireFacts:
 def main() -> None:
     """Decode, and write what the table rests on as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--spool", type=SpoolHandles.of, required=True, metavar="FD,FD", help="the relay's spool")
+    parser.add_argument("--spool", nargs=2, type=int, required=True, metavar="FD", help="the relay's spool")
     parser.add_argument("--table", type=Path, required=True, metavar="FILE", help="the Parquet file to write")
     parser.add_argument("--facts", type=Path, required=True, metavar="FILE", help="the JSON file to write at the end")
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT,...", help="the brokers to read from")
@@ -90,7 +90,7 @@ def main() -> None:
     run_clock.use_base(args.clock_base)
     os.nice(_NICE)  # clients and brokers come first; the spool has room meanwhile
     args.table.parent.mkdir(parents=True, exist_ok=True)
-    facts = decode(SpoolReader(args.spool), args.table, args.bootstrap.split(","))
+    facts = decode(SpoolReader(tuple(args.spool)), args.table, args.bootstrap.split(","))
     write_atomically(args.facts, msgspec.json.encode(facts))
 
 

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.relay.cutting import Cutter
-from cluster.relay.spool import Kind, SpoolEnd, SpoolHandles, SpoolWriter
-from cluster.relay.tls import Certificate, TlsEnd
+from cluster.relay.spool import Kind, SpoolEnd, SpoolWriter
+from cluster.relay.tls import TlsEnd, server_context
 from cluster.wire.frames import Requests, Responses
 from ebbtide import run_clock
 
@@ -146,14 +146,14 @@ def main() -> None:
         "--listen", action="append", required=True, metavar="FD=HOST:PORT", help="an inherited socket, and its broker"
     )
     parser.add_argument("--ready", type=int, required=True, metavar="FD", help="the pipe to write a byte to")
-    parser.add_argument("--spool", type=SpoolHandles.of, metavar="FD,FD", help="the spool in which frames are recorded")
+    parser.add_argument("--spool", nargs=2, type=int, metavar="FD", help="the spool in which frames are recorded")
     parser.add_argument("--tls", type=Path, metavar="DIR", help="the folder of the certificate that clients see")
     parser.add_argument("--clock-base", type=int, required=True, help="the base of the run's clock, in nanoseconds")
     args = parser.parse_args()
     run_clock.use_base(args.clock_base)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    tls = None if args.tls is None else Certificate.in_folder(args.tls).context()
-    relay = Relay(None if args.spool is None else SpoolWriter(args.spool), tls)
+    tls = None if args.tls is None else server_context(args.tls)
+    relay = Relay(None if args.spool is None else SpoolWriter(tuple(args.spool)), tls)
     for one in args.listen:
         handle, _, address = one.partition("=")
         host, _, port = address.rpartition(":")

@@ -10,8 +10,8 @@ import msgspec
 from cluster.host.children import Child, start_child
 from cluster.host.host_ports import HostPorts
 from cluster.host.ledger import Ledger
-from cluster.relay.spool import SpoolHandles, new_spool
-from cluster.relay.tls import make_certificate
+from cluster.relay.spool import Handles, new_spool
+from cluster.relay.tls import CA_FILE, make_certificate
 from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError
@@ -45,11 +45,11 @@ class Publication:
         self._logs = folder / LOGS_DIR
         self._recorded: WireFacts | None = None
         self._facts = scratch / "wire.json"
-        self._tls: Path | None = None
-        self.ca: Path | None = None
+        self._tls = scratch if ports.tls else None
+        self.ca = scratch / CA_FILE if ports.tls else None
         if ports.tls:
             scratch.mkdir(parents=True, exist_ok=True)
-            self._tls, self.ca = scratch, make_certificate(scratch).certificate
+            make_certificate(scratch)
         self._decoder: Child | None = None
         if not ports.records:
             self._serve(None)
@@ -100,12 +100,12 @@ class Publication:
     def _decoder_log(self) -> Path:
         return self._logs / "decoder.log"
 
-    def _serve(self, spool: SpoolHandles | None) -> None:
+    def _serve(self, spool: Handles | None) -> None:
         self._ports.serve(self._ledger, self._namespace, self._targets, self._logs / "relay.log", spool, self._tls)
 
-    def _start_decoder(self, table: Path, spool: SpoolHandles) -> Child:
+    def _start_decoder(self, table: Path, spool: Handles) -> Child:
         argv = [*module_command("cluster.relay.decode"), "--clock-base", str(run_clock.base_ns())]
-        argv += ["--spool", str(spool), "--table", str(table), "--facts", str(self._facts)]
+        argv += ["--spool", *map(str, spool), "--table", str(table), "--facts", str(self._facts)]
         argv += ["--bootstrap", ",".join(self._bootstrap)]
         name, output = "the decoder of published ports", self._decoder_log
         namespace = self._namespace

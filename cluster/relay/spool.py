@@ -63,24 +63,12 @@ class SpoolEnd(msgspec.Struct, frozen=True, kw_only=True):
     waited_s: float = 0.0
 
 
-class SpoolHandles(NamedTuple):
-    """The memory, and the socket to the other process; both are inherited."""
-
-    memory: int
-    other: int
-
-    @classmethod
-    def of(cls, words: str) -> SpoolHandles:
-        """Return the handles that an argument of a process has."""
-        memory, _, other = words.partition(",")
-        return cls(int(memory), int(other))
-
-    def __str__(self) -> str:
-        return f"{self.memory},{self.other}"
+Handles = tuple[int, int]
+"""The memory, and the socket to the other process; both are inherited."""
 
 
 @contextlib.contextmanager
-def new_spool(segments: int = _SEGMENTS, size: int = SEGMENT_BYTES) -> Iterator[tuple[SpoolHandles, SpoolHandles]]:
+def new_spool(segments: int = _SEGMENTS, size: int = SEGMENT_BYTES) -> Iterator[tuple[Handles, Handles]]:
     """Make a spool, and yield the handles of its writer and of its reader, which are open during the block."""
     with contextlib.ExitStack() as stack:
         memory = os.memfd_create("ebbtide-spool")
@@ -89,14 +77,14 @@ def new_spool(segments: int = _SEGMENTS, size: int = SEGMENT_BYTES) -> Iterator[
         both = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for each in both:
             stack.callback(each.close)
-        yield SpoolHandles(memory, both[0].fileno()), SpoolHandles(memory, both[1].fileno())
+        yield (memory, both[0].fileno()), (memory, both[1].fileno())
 
 
 class SpoolWriter:
     """Writes a spool; its methods may be called by several threads."""
 
-    def __init__(self, handles: SpoolHandles, *, segment_bytes: int = SEGMENT_BYTES) -> None:
-        self._memory, self._reader = mmap.mmap(handles.memory, 0), socket.socket(fileno=os.dup(handles.other))
+    def __init__(self, handles: Handles, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._memory, self._reader = mmap.mmap(handles[0], 0), socket.socket(fileno=os.dup(handles[1]))
         self._view = memoryview(self._memory)
         self._segment_bytes = segment_bytes
         count = len(self._view) // segment_bytes
@@ -176,8 +164,8 @@ class SpoolWriter:
 class SpoolReader:
     """Reads a spool while it is written; `end` is what the relay said at its end."""
 
-    def __init__(self, handles: SpoolHandles, *, segment_bytes: int = SEGMENT_BYTES) -> None:
-        self._memory, self._writer = mmap.mmap(handles.memory, 0), socket.socket(fileno=os.dup(handles.other))
+    def __init__(self, handles: Handles, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._memory, self._writer = mmap.mmap(handles[0], 0), socket.socket(fileno=os.dup(handles[1]))
         self._segment_bytes = segment_bytes
         self.end = SpoolEnd()
 

@@ -10,53 +10,30 @@ import subprocess
 import threading
 from pathlib import Path
 from socket import socket
-from typing import NamedTuple
 
 from ebbtide.errors import UsageError
 
+CA_FILE, _KEY_FILE = "published-ca.pem", "published-key.pem"
 _CHUNK_BYTES = 256 << 10
-_VALID_DAYS = 30
+_COMMAND = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=Ebbtide"
 
 
-class Certificate(NamedTuple):
-    """The files of a certificate and its private key."""
-
-    certificate: Path
-    key: Path
-
-    @classmethod
-    def in_folder(cls, folder: Path) -> Certificate:
-        """Return where `make_certificate` puts the files."""
-        return cls(folder / "published-ca.pem", folder / "published-key.pem")
-
-    def context(self) -> ssl.SSLContext:
-        """Return what a server with this certificate needs."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificate, self.key)
-        return context
-
-
-def make_certificate(folder: Path) -> Certificate:
-    """Make a certificate, and a key that only this user can read. Raises `UsageError` without openssl."""
-    made = Certificate.in_folder(folder)
-    made.key.touch(0o600)
-    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    words += ["-days", str(_VALID_DAYS), "-subj", "/CN=Ebbtide", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
+def make_certificate(folder: Path) -> None:
+    """Make `CA_FILE`, and a key that only this user can read. Raises `UsageError` without openssl."""
+    (folder / _KEY_FILE).touch(0o600)
+    words = [*_COMMAND.split(), "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
     try:
-        done = subprocess.run(
-            [*words, "-keyout", made.key, "-out", made.certificate], capture_output=True, text=True, check=False
-        )
-        why = done.stderr.strip() if done.returncode else None
-    except OSError as error:
-        why = f"openssl: {error.strerror}"
-    if why is not None:
-        raise UsageError(
-            "no certificate can be made for the published ports",
-            where="--publish tls:...",
-            got=why,
-            next="apt-get install openssl",
-        )
-    return made
+        subprocess.run([*words, "-keyout", _KEY_FILE, "-out", CA_FILE], cwd=folder, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        what, next_ = "no certificate can be made for the published ports", "apt-get install openssl"
+        raise UsageError(what, where="--publish tls:...", got=str(error), next=next_) from None
+
+
+def server_context(folder: Path) -> ssl.SSLContext:
+    """Return what a server with the certificate of a folder needs."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / CA_FILE, folder / _KEY_FILE)
+    return context
 
 
 class TlsEnd:

@@ -11,30 +11,32 @@ from pathlib import Path
 import pytest
 from client_frames import request, response
 
-from cluster.relay import tls
 from cluster.relay.program import Relay
 from cluster.relay.spool import SpoolReader, SpoolWriter, new_spool
-from cluster.relay.tls import Certificate, make_certificate
+from cluster.relay.tls import CA_FILE, make_certificate, server_context
 from ebbtide.errors import UsageError
 
 BODY = bytes(range(256)) * 8000
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    return make_certificate(tmp_path_factory.mktemp("tls"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a certificate."""
+    made = tmp_path_factory.mktemp("tls")
+    make_certificate(made)
+    return made
 
 
 class Ends:
     """A broker, and a relay before it that records."""
 
-    def __init__(self, certificate: Certificate) -> None:
+    def __init__(self, folder: Path) -> None:
         with new_spool() as (writer, reader):
             self.writer, self.reader = SpoolWriter(writer), SpoolReader(reader)
-        self.relay = Relay(self.writer, certificate.context())
+        self.relay = Relay(self.writer, server_context(folder))
         self._ports, self._broker = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
         self.relay.listen(self._ports, self._broker.getsockname())
-        self._trust = ssl.create_default_context(cafile=certificate.certificate)
+        self._trust = ssl.create_default_context(cafile=folder / CA_FILE)
 
     def client(self, name: str = "127.0.0.1") -> ssl.SSLSocket:
         return self._trust.wrap_socket(self.plain_client(), server_hostname=name)
@@ -54,8 +56,8 @@ class Ends:
 
 
 @pytest.fixture
-def ends(certificate: Certificate) -> Iterator[Ends]:
-    found = Ends(certificate)
+def ends(folder: Path) -> Iterator[Ends]:
+    found = Ends(folder)
     yield found
     found.close()
 
@@ -100,12 +102,13 @@ def test_a_client_without_tls_is_cut_off(ends: Ends) -> None:
         assert b"answer" not in received(client, 100)
 
 
-def test_only_the_user_reads_the_key(certificate: Certificate) -> None:
-    assert certificate.key.stat().st_mode & 0o777 == 0o600
+def test_only_the_user_reads_the_key(folder: Path) -> None:
+    (key,) = folder.glob("*key*")
+    assert key.stat().st_mode & 0o777 == 0o600
 
 
 def test_without_openssl_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError) as raised:
-        tls.make_certificate(tmp_path)
+        make_certificate(tmp_path)
     assert raised.value.next == "apt-get install openssl"
