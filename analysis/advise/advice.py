@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import msgspec
+from packaging.version import Version
 
 from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.answers import STATES_MAX, AnswerCache, ModelDesk
@@ -28,8 +29,10 @@ from analysis.advise.prices import Prices, release_prices, topic_prices
 from analysis.advise.release import ReleaseFacts, release_of
 from analysis.advise.remedies import remedies_for
 from ebbtide.errors import UsageError
+from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from ebbtide.shown_text import plural
 from ebbtide.snapshot.model import UNCLEAN, ClusterSnapshot, SnapshotBroker
+from ebbtide.snapshot.planned import FIRST_WITH_ELR_ON
 
 ADVICE_VERSION = 1
 
@@ -75,6 +78,8 @@ def advise(
     `progress` is called before each group of topics, with how many are done, and how many there are.
     """
     today, after, changes = releases_of(snapshot, assumed)
+    if snapshot.unsaid:
+        snapshot = msgspec.structs.replace(snapshot, features=today.features)
     groups = groups_of(snapshot, pattern)
     if not groups and pattern != "*":
         names = ", ".join(topic.name for topic in snapshot.topics[:3])
@@ -106,7 +111,7 @@ def advise(
         defects=defects_of(today),
         groups=tuple(advised),
         changes=best_changes(advised),
-        notes=(*_notes(snapshot, groups, today, after), *_unchanged_notes(unchanged, changes_nothing)),
+        notes=(*_notes(snapshot, groups, today, after, assumed), *_unchanged_notes(unchanged, changes_nothing)),
         prices={} if after is None else release_prices(today, after),
         unchanged=tuple(unchanged),
         changes_nothing=changes_nothing,
@@ -140,8 +145,7 @@ def releases_of(
     changes = Assumption({name: value for name, value in values.items() if name not in said})
     if not changes.values:
         return today, None, None
-    levels = {name: int(value) for name, value in said.items() if name != KAFKA}
-    return today, changes.release(today, {**snapshot.features, **levels}), changes
+    return today, changes.release(today, today.features if snapshot.unsaid else snapshot.features), changes
 
 
 def _advised_group(
@@ -211,10 +215,32 @@ def _advised_line(
     )
 
 
+def unsaid_notes(snapshot: ClusterSnapshot, today: ReleaseFacts, assumed: Assumption | None) -> list[str]:
+    """Return sentences on the feature levels that neither a file nor an assumption says."""
+    left = set(snapshot.unsaid) - set(assumed.values if assumed is not None else ())
+    notes = []
+    if ELR_VERSION in left and today.has_elr:
+        new = ", as in a new cluster of 4.1 or later" if Version(today.kafka) >= FIRST_WITH_ELR_ON else ""
+        notes.append(f"no file says whether the ELR is on: off is assumed; for on{new}: --assume {ELR_VERSION}=1")
+    if METADATA_VERSION in left:
+        notes.append("no file has the metadata.version: that of the release is assumed")
+    return notes
+
+
 def _notes(
-    snapshot: ClusterSnapshot, groups: Sequence[TopicGroup], today: ReleaseFacts, after: ReleaseFacts | None
+    snapshot: ClusterSnapshot,
+    groups: Sequence[TopicGroup],
+    today: ReleaseFacts,
+    after: ReleaseFacts | None,
+    assumed: Assumption | None,
 ) -> list[str]:
-    notes = [*snapshot.notes, *snapshot.assumed, *today.notes, *differing_configs(snapshot)]
+    notes = [
+        *snapshot.notes,
+        *snapshot.assumed,
+        *unsaid_notes(snapshot, today, assumed),
+        *today.notes,
+        *differing_configs(snapshot),
+    ]
     notes += [
         f"broker {broker.id} could not be asked for its configs and levels: {broker.problem}"
         for broker in unasked_brokers(snapshot)

@@ -13,6 +13,7 @@ from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import levels_of
 from ebbtide.releases.known_releases import ELR_VERSION, KNOWN, METADATA_VERSION, minor_release_of, patches_of
 from ebbtide.snapshot.model import ClusterSnapshot
+from ebbtide.snapshot.planned import UNKNOWN_RELEASE
 
 ASSUME = "--assume kafka=4.3.1"
 _MEASURED = frozenset(one.version for one in KNOWN if one.measured)
@@ -72,10 +73,7 @@ def release_of(snapshot: ClusterSnapshot) -> ReleaseFacts:
     if not known:
         raise UsageError(
             "the release of the brokers is not known",
-            got=", ".join(f"{METADATA_VERSION} up to {highest}" for _, highest in sorted(ranges))
-            or (
-                "no file says it" if snapshot.unsaid else f"no {METADATA_VERSION}, from which the release would follow"
-            ),
+            got=", ".join(f"{METADATA_VERSION} up to {highest}" for _, highest in sorted(ranges)) or _silence(snapshot),
             allowed="3.3 to 4.4",
             next=f"{ASSUME}    (if you know which release it behaves like)",
         )
@@ -100,6 +98,13 @@ def release_of(snapshot: ClusterSnapshot) -> ReleaseFacts:
         notes=tuple(notes),
         possible=patches,
     )
+
+
+def _silence(snapshot: ClusterSnapshot) -> str:
+    """Return what is there instead of the release."""
+    if not snapshot.unsaid:
+        return f"no {METADATA_VERSION}, from which the release would follow"
+    return next((one for one in snapshot.assumed if one.startswith(UNKNOWN_RELEASE)), "no file says it")
 
 
 def assumed_release(kafka: str, features: Mapping[str, int]) -> ReleaseFacts:

@@ -22,6 +22,7 @@ CONFIGS_LIST, SERVER_PROPERTIES = "the output of kafka-configs --describe", "a s
 COMPOSE_FILE, STRIMZI = "a Docker Compose file", "a Strimzi resource"
 """What `ebbtide advise` reads instead of a snapshot."""
 _NEXT_SCENARIO = "ebbtide scenarios show healthy > my.toml    (a scenario to begin with)"
+_NEXT_FROM = "ebbtide scenarios from {path} > my.toml    (a scenario with its settings)"
 _NEXT_WATCH = "ebbtide watch --help    (--command-config takes it)"
 _NEXT_ADVISE = "ebbtide advise --bootstrap broker1.example:9092    (reads a cluster)"
 
@@ -102,7 +103,7 @@ def _kind(pattern: str, what: str, belongs: str, next: str = _NEXT_SCENARIO) -> 
     return _FileKind(pattern=re.compile(pattern, re.MULTILINE), what=what, belongs=belongs, next=next)
 
 
-_OF_A_NODE = _kind("", SERVER_PROPERTIES, _IN_TOPICS)
+_OF_A_NODE = _kind("", SERVER_PROPERTIES, _IN_TOPICS, _NEXT_FROM)
 _OF_A_CLIENT = _kind(
     "",
     "a properties file of Kafka's clients",
@@ -110,9 +111,9 @@ _OF_A_CLIENT = _kind(
     _NEXT_WATCH,
 )
 _KINDS = (
-    _kind(r"^[ \t]*Topic:[ \t]*\S+\s.*Partition(?:Count)?:", TOPICS_LIST, _IN_TOPICS),
+    _kind(r"^[ \t]*Topic:[ \t]*\S+\s.*Partition(?:Count)?:", TOPICS_LIST, _IN_TOPICS, _NEXT_FROM),
     _kind(r"^Feature:[ \t]*\S+[ \t]+SupportedMinVersion:", FEATURES_LIST, _A_CLUSTER, _NEXT_ADVISE),
-    _kind(r"^(?:Dynamic|All|Default) configs for ", CONFIGS_LIST, _IN_TOPICS),
+    _kind(r"^(?:Dynamic|All|Default) configs for ", CONFIGS_LIST, _IN_TOPICS, _NEXT_FROM),
     _kind(r"^GROUP\s+TOPIC\s+PARTITION\s", "the output of kafka-consumer-groups --describe", _A_CLUSTER, _NEXT_ADVISE),
     _kind(
         r"^ClusterId:\s|^NodeId\s+(?:DirectoryId\s+)?LogEndOffset",
@@ -126,9 +127,9 @@ _KINDS = (
         "a Chaos Mesh {kind}",
         "its fault belongs under [[steps]] of a scenario; `ebbtide cluster fault --help` lists the kinds",
     ),
-    _kind(r"^[- \t]*apiVersion:[ \t]*[\"']?kafka\.strimzi\.io", STRIMZI, _IN_TOPICS),
+    _kind(r"^[- \t]*apiVersion:[ \t]*[\"']?kafka\.strimzi\.io", STRIMZI, _IN_TOPICS, _NEXT_FROM),
     _kind(r"^apiVersion:", "a Kubernetes {kind}", _IN_TOPICS),
-    _kind(r"^services:\s*(?:#.*)?$", COMPOSE_FILE, _IN_TOPICS),
+    _kind(r"^services:\s*(?:#.*)?$", COMPOSE_FILE, _IN_TOPICS, _NEXT_FROM),
     _kind(
         r'\A\s*\{(?=[\s\S]*"partitions"\s*:)(?=[\s\S]*"replicas"\s*:)(?=[\s\S]*"topic"\s*:)(?![\s\S]*"snapshot_version")',
         "a plan of kafka-reassign-partitions",

@@ -33,9 +33,12 @@ from ebbtide.snapshot.model import (
 NEXT_TOPIC = "the-next-topic"
 """Stands for a topic that somebody makes without further words: what a server.properties decides."""
 KAFKA = "kafka"
+UNKNOWN_RELEASE = "Ebbtide does not know the release of the files, Kafka"
 
 _PARTITIONS_MAX = 1_000
-_FIRST_WITH_ELR, _FIRST_WITH_ELR_ON = Version("4.0"), Version("4.1")
+FIRST_WITH_ELR_ON = Version("4.1")
+"""A cluster that this release or a later one forms has the ELR on."""
+_FIRST_WITH_ELR = Version("4.0")
 _OF_INTERNAL = {
     "__consumer_offsets": (FACTORS[1], {CLEANUP: "compact"}),
     "__transaction_state": (FACTORS[2], {CLEANUP: "compact", UNCLEAN: "false"}),
@@ -57,7 +60,7 @@ class DescribedRelease(NamedTuple):
 def release_in(facts: FileFacts) -> DescribedRelease:
     """Return the oldest release that the files say, and which feature levels they do not say."""
     known = sorted((one for one in facts.releases if levels_of(one) is not None), key=Version)
-    notes = [f"the files say Kafka {one}, which Ebbtide does not know" for one in facts.releases if one not in known]
+    notes = [f"{UNKNOWN_RELEASE} {one}" for one in facts.releases if one not in known]
     if len(known) > 1:
         notes.append(f"the files say Kafka {', '.join(known)}: the advice is for the oldest")
     oldest = known[0] if known else None
@@ -68,11 +71,6 @@ def release_in(facts: FileFacts) -> DescribedRelease:
     if facts.levels is None:
         unsaid += () if METADATA_VERSION in facts.features else (METADATA_VERSION,)
         unsaid += (ELR_VERSION,) if oldest is None or Version(oldest) >= _FIRST_WITH_ELR else ()
-    if ELR_VERSION in unsaid:
-        on = ", as in a new cluster of 4.1 or later" if oldest is None or Version(oldest) >= _FIRST_WITH_ELR_ON else ""
-        notes.append(f"no file says whether the ELR is on: off is assumed; for on{on}: --assume {ELR_VERSION}=1")
-    if METADATA_VERSION in unsaid:
-        notes.append("no file has the metadata.version: that of the release is assumed")
     return DescribedRelease(exact, levels, unsaid, tuple(notes))
 
 
@@ -100,12 +98,16 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
         them = f"broker {without[0]}" if len(without) == 1 else f"{len(without)} brokers"
         notes.append(f"no file is of {them}: {first.name} is assumed there")
     elects_unclean = any(one.properties.get(UNCLEAN) == "true" for one in facts.controllers)
+    min_isr = _min_isr_of_controllers(facts)
     brokers = []
     for one in ids:
         node = nodes.get(one, first)
         properties = {} if node is None else dict(node.properties)
         if elects_unclean:
             properties[UNCLEAN] = "true"
+        if min_isr is not None and int(properties.get(MIN_ISR, "1")) > min_isr:
+            properties[MIN_ISR] = str(min_isr)
+            notes = [*notes, _min_isr_note(min_isr)] if _min_isr_note(min_isr) not in notes else notes
         properties |= {**facts.broker_configs.get(None, {}), **facts.broker_configs.get(one, {})}
         brokers.append(
             SnapshotBroker(
@@ -116,6 +118,26 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
             )
         )
     return tuple(brokers), notes
+
+
+def _min_isr_of_controllers(facts: FileFacts) -> int | None:
+    """Return the min ISR that counts where the ELR is on: Kafka copies that of the controllers for all brokers."""
+    elr = facts.features.get(ELR_VERSION, 0) >= 1 if facts.levels is not None else _may_begin_with_elr(facts)
+    if not elr or not facts.controllers:
+        return None
+    return min(int(one.properties.get(MIN_ISR, "1")) for one in facts.controllers)
+
+
+def _may_begin_with_elr(facts: FileFacts) -> bool:
+    known = [Version(one) for one in facts.releases if levels_of(one) is not None]
+    return min(known, default=FIRST_WITH_ELR_ON) >= FIRST_WITH_ELR_ON
+
+
+def _min_isr_note(min_isr: int) -> str:
+    return (
+        f"the controllers have {MIN_ISR} {min_isr}: with the ELR, as in a new cluster of 4.1 or later, theirs counts, "
+        "so it is assumed"
+    )
 
 
 def with_configs(facts: FileFacts) -> Iterator[SnapshotTopic]:
@@ -130,6 +152,11 @@ def plan_topics(facts: FileFacts) -> tuple[list[int], tuple[SnapshotTopic, ...],
     planned = [_filled(one, facts) for one in facts.planned]
     planned += [_filled(PlannedTopic(name=NEXT_TOPIC), facts), *_internal(facts)]
     ids, notes = _broker_ids(facts, max(one.factor or 1 for one in planned))
+    if unknown := [one.name for one in facts.planned if one.factor is None]:
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        notes.append(
+            f"no file has the replicas of {', '.join(unknown[:3])}{more}: as many as a new topic gets are assumed"
+        )
     too_wide = [one for one in planned if (one.factor or 1) > len(ids)]
     if too_wide:
         named = ", ".join(f"{one.name} ({one.factor} replicas)" for one in too_wide[:3])

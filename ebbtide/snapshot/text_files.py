@@ -20,6 +20,7 @@ from ebbtide.scenario.foreign_files import (
     TOPICS_LIST,
     what_is,
 )
+from ebbtide.shown_text import plural
 from ebbtide.snapshot.compose_files import read_compose
 from ebbtide.snapshot.described import DescribedNode, FileFacts, merged, raise_problems, value_problems
 from ebbtide.snapshot.listings import read_configs, read_features, read_topics
@@ -115,7 +116,7 @@ def snapshot_of(facts: FileFacts, paths: Sequence[Path]) -> ClusterSnapshot:
     snapshot = ClusterSnapshot(
         snapshot_version=SNAPSHOT_VERSION,
         taken_at=OF_FILES,
-        cluster_id=", ".join(path.name for path in paths),
+        cluster_id=paths[0].name + (f" and {plural(len(paths) - 1, 'more file')}" if len(paths) > 1 else ""),
         brokers=brokers,
         features=facts.features,
         controllers=voters_of(facts),

@@ -34,7 +34,7 @@ def command() -> Command:
 
 def run(args: Args) -> ExitCode:
     """Print the scenario. Raises `UsageError`."""
-    from analysis.advise.advice import advise
+    from analysis.advise.advice import advise, unsaid_notes
     from analysis.advise.assumption import parse_assumption
     from analysis.advise.from_files import scenario_from
     from ebbtide.snapshot.described import FileFacts
@@ -52,7 +52,8 @@ def run(args: Args) -> ExitCode:
     name = f"from-{_NAME.sub('-', args.files[0].stem.lower()).strip('-') or 'files'}"
     made = scenario_from(advice, facts, name=name)
     head = [f"Made of {snapshot.cluster_id} by `ebbtide scenarios from`."]
-    head += [f"Noted: {one}" for one in snapshot.assumed] + [f"Dropped: {one}" for one in made.dropped]
+    notes = (*snapshot.assumed, *unsaid_notes(snapshot, advice.release, assumed))
+    head += [f"Noted: {one}" for one in notes] + [f"Dropped: {one}" for one in made.dropped]
     comments = [fill(one, _COLUMNS, initial_indent="# ", subsequent_indent="#   ") for one in head]
     print_verbatim("\n".join([*comments, "", made.text.rstrip("\n")]))
     return ExitCode.AS_PREDICTED

@@ -10,6 +10,7 @@ from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot
 from ebbtide.snapshot.planned import NEXT_TOPIC
 from ebbtide.snapshot.text_files import snapshot_of_files
+from harness.cli.main import main
 
 APACHE = """x-common: &common
   KAFKA_CONTROLLER_QUORUM_VOTERS: 1@c:9093
@@ -106,7 +107,7 @@ def factors(snapshot: ClusterSnapshot) -> dict[str, int]:
 def test_the_nodes_of_a_compose_file_are_its_services_with_their_environment(tmp_path: Path) -> None:
     snapshot = read(tmp_path, APACHE)
     first, second = snapshot.brokers
-    assert (first.id, first.rack, first.configs) == (2, "a", {"min.insync.replicas": "2"})
+    assert (first.id, first.rack, first.configs) == (2, "a", {"min.insync.replicas": "1"})
     assert (second.id, second.configs) == (3, {})
     assert (snapshot.controllers, snapshot.kafka) == ((1,), "4.1.1")
     assert factors(snapshot) == {NEXT_TOPIC: 2}
@@ -119,6 +120,7 @@ def test_what_a_compose_file_leaves_out_is_said(tmp_path: Path) -> None:
     assert "all 2 brokers of the file are on one host" in said
     assert "Kafka cannot make __consumer_offsets (3 replicas), __transaction_state (3 replicas)" in said
     assert "the controllers have default.replication.factor 1" in said
+    assert "the controllers have min.insync.replicas 1: with the ELR" in said
 
 
 def test_each_image_has_its_own_defaults_and_names(tmp_path: Path) -> None:
@@ -181,3 +183,10 @@ def test_a_kafka_resource_without_pools_has_as_many_brokers_as_its_topics_need(t
     snapshot = read(tmp_path, KAFKA)
     assert len(snapshot.brokers) == 3
     assert {one.configs["min.insync.replicas"] for one in snapshot.brokers} == {"2"}
+
+
+def test_a_release_that_ebbtide_does_not_know_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "compose.yaml"
+    file.write_text("services:\n  a:\n    image: apache/kafka:2.8.1\n")
+    assert main(["advise", str(file)]) == 4
+    assert "does not know the release of the files, Kafka 2.8.1" in " ".join(capsys.readouterr().err.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ FEATURES = """Feature: eligible.leader.replicas.version\tSupportedMinVersion: 0\
 FinalizedVersionLevel: 1\tEpoch: 12
 Feature: metadata.version\tSupportedMinVersion: 3.3-IV3\tSupportedMaxVersion: 4.1-IV1\tFinalizedVersionLevel: 4.1-IV1
 """
+WITHOUT_ELR = FEATURES.partition("\n")[2]
 SERVER = """node.id=1
 process.roles=broker,controller
 controller.quorum.voters=1@a:9093,2@b:9093
@@ -62,7 +64,7 @@ def test_levels_are_read_by_name_and_by_number(tmp_path: Path) -> None:
 
 def test_a_broker_has_the_configs_of_its_own_file_and_the_others_those_of_the_first(tmp_path: Path) -> None:
     other = "node.id=2\nmin.insync.replicas=3\nprocess.roles=broker\n"
-    first, second, third = read(tmp_path, topics=TOPICS, one=SERVER, two=other).brokers
+    first, second, third = read(tmp_path, topics=TOPICS, one=SERVER, two=other, features=WITHOUT_ELR).brokers
     assert (first.rack, first.configs["min.insync.replicas"]) == ("a", "1")
     assert (second.rack, second.configs["min.insync.replicas"]) == (None, "3")
     assert third.configs == first.configs
@@ -137,6 +139,7 @@ def test_what_files_do_not_say_is_asked_for_and_is_then_today(
     assert main(["advise", str(file), "--assume", "kafka=4.3.1,eligible.leader.replicas.version=1"]) == 0
     said = capsys.readouterr().out
     assert "Kafka 4.3.1, ELR on" in said
+    assert "whether the ELR is on" not in said
     assert "assumed:" not in said
 
 
@@ -160,6 +163,10 @@ def test_dynamic_configs_count_above_a_file(tmp_path: Path) -> None:
     assert snapshot.topics[0].configs["min.insync.replicas"] == "3"
     first, second, _ = snapshot.brokers
     assert first.configs["min.insync.replicas"] == "2"
+    assert (
+        "no file has the replicas of orders: as many as a new topic gets are assumed"
+        in read(tmp_path, server=SERVER, configs=CONFIGS).assumed
+    )
     assert second.configs["unclean.leader.election.enable"] == "true"
 
 
@@ -195,3 +202,28 @@ def test_all_wrong_values_of_a_file_are_named_with_their_lines(tmp_path: Path) -
 def test_zookeeper_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="metadata in ZooKeeper"):
         read(tmp_path, server="broker.id=1\nzookeeper.connect=z:2181\n")
+
+
+def test_a_release_without_the_elr_is_not_asked_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(SERVER)
+    assert main(["advise", str(file), "--assume", "kafka=3.9.1"]) == 0
+    assert "whether the ELR is on" not in capsys.readouterr().out
+
+
+def test_with_the_elr_the_min_isr_of_the_controllers_counts(tmp_path: Path) -> None:
+    broker = "node.id=1\nprocess.roles=broker\nmin.insync.replicas=2\n"
+    snapshot = read(tmp_path, broker=broker, controller="node.id=9\nprocess.roles=controller\n")
+    assert snapshot.brokers[0].configs == {"min.insync.replicas": "1"}
+    assert any("the controllers have min.insync.replicas 1" in one for one in snapshot.assumed)
+    without = read(tmp_path, broker=broker, controller="node.id=9\nprocess.roles=controller\n", features=WITHOUT_ELR)
+    assert without.brokers[0].configs == {"min.insync.replicas": "2"}
+
+
+def test_assumed_levels_are_those_that_a_change_begins_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("process.roles=broker,controller\ndefault.replication.factor=3\nmin.insync.replicas=2\n")
+    words = ["--topics", "the-*", "--assume", "kafka=4.3.1,eligible.leader.replicas.version=1", "--json"]
+    assert main(["advise", str(file), *words]) == 0
+    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    assert "kafka=4.4.0" not in {one["assume"] for one in group["changes"]}, "an upgrade turns no ELR off"
