@@ -65,6 +65,27 @@ class DivergingEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     fetch_offset: int | None = None
 
 
+class AskedIsr(msgspec.Struct, frozen=True, kw_only=True):
+    """What an AlterPartition asks for a partition: a new ISR, based on these epochs. `topic` is the topic's id."""
+
+    broker: int
+    broker_epoch: int
+    topic: str
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+
+
+class AnsweredIsr(msgspec.Struct, frozen=True, kw_only=True):
+    """What the controller answered for a partition: Kafka's error code (0: none), and the partition epoch since."""
+
+    topic: str
+    partition: int
+    error: int
+    partition_epoch: int
+
+
 class WireEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An event at a proxy, with the number of its rule.
 
@@ -80,7 +101,8 @@ class WireEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     - abandoned: one end closed the connection while the frame was held.
 
     `seen` counts the requests of this connection by API key, including this one: it shows what waits behind it.
-    `diverging`: what a held Fetch answer makes a follower truncate.
+    `diverging`: what a held Fetch answer makes a follower truncate. `asked_isrs`: what an AlterPartition asks for that
+    a rule stopped or copied; `answered_isrs`: what its answer says.
     """
 
     event: What
@@ -97,6 +119,8 @@ class WireEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seen: dict[int, int] | None = None
     passed: dict[int, int] | None = None
     diverging: tuple[DivergingEpoch, ...] = ()
+    asked_isrs: tuple[AskedIsr, ...] = ()
+    answered_isrs: tuple[AnsweredIsr, ...] = ()
 
 
 class ArmedRules:

@@ -18,6 +18,7 @@ from itertools import count
 
 from cluster.wire.connection import CONNECT_TIMEOUT_S, Connection, Pipe, StoppedFrame, close
 from cluster.wire.frames import FETCH, Head, NotKafka, diverging_epochs, fetch_positions
+from cluster.wire.isr_changes import ALTER_PARTITION, answered_isrs, asked_isrs
 from cluster.wire.messages import Arm, ArmedRules, Command, DivergingEpoch, Rule, What, WireEvent
 from ebbtide import run_clock
 
@@ -189,12 +190,12 @@ class Proxy:
                     break
                 data = data[:ends] + data[at:]
                 self._note_passed(connection, pipe, head)
-                self._report("duplicated", connection, pipe, head, head.rule)
+                self._report("duplicated", connection, pipe, head, head.rule, frame=data[at:ends])
                 at, ends = ends, ends + head.size_bytes
                 head, pipe.copying = head._replace(copy=True), None
             if head.api == FETCH and pipe is connection.requests and self._rules.concerns_answers(FETCH):
                 head = head._replace(asked=fetch_positions(head.version, data[at:ends]))
-            self._note_passed(connection, pipe, head)
+            self._note_passed(connection, pipe, head, data[at:ends] if head.rule is not None else b"")
             there = min(ends, len(data))
             if head.copy and pipe is connection.responses:
                 data = data[:at] + data[there:]
@@ -217,17 +218,17 @@ class Proxy:
             return None
         return self._rules.match(head.api, pipe.direction, connection.peer)
 
-    def _note_passed(self, connection: Connection, pipe: Pipe, head: Head) -> None:
+    def _note_passed(self, connection: Connection, pipe: Pipe, head: Head, frame: bytes = b"") -> None:
         if pipe is connection.requests:
             self._passed[head.api] += 1
             connection.asked.waiting.append(head)
         elif head.rule is not None:
-            self._report("discarded" if head.copy else "answered", connection, pipe, head, head.rule)
+            self._report("discarded" if head.copy else "answered", connection, pipe, head, head.rule, frame=frame)
 
     def _stop(self, connection: Connection, pipe: Pipe, head: Head, rule: Rule, frame: bytes) -> None:
         """Stop a frame, of which `frame` is there: all of an answer without records, as those that truncate are."""
         if rule.action == "drop":
-            self._report("dropped", connection, pipe, head, rule.number)
+            self._report("dropped", connection, pipe, head, rule.number, frame=frame)
             return
         if pipe is connection.requests:
             head = head._replace(rule=rule.number)
@@ -237,7 +238,7 @@ class Proxy:
             self._schedule(rule.delay_s, lambda: self._resume(connection, pipe, stop))
         is_fetch_answer = head.api == FETCH and pipe is connection.responses
         diverging = diverging_epochs(head.version, frame, head.asked) if is_fetch_answer else ()
-        self._report("held", connection, pipe, head, rule.number, diverging=diverging)
+        self._report("held", connection, pipe, head, rule.number, diverging=diverging, frame=frame)
 
     def _resume(self, connection: Connection, pipe: Pipe, stop: StoppedFrame) -> None:
         if pipe.stop is not stop:
@@ -269,7 +270,9 @@ class Proxy:
         since: float | None = None,
         *,
         diverging: tuple[DivergingEpoch, ...] = (),
+        frame: bytes = b"",
     ) -> None:
+        is_isr_change, is_request = head.api == ALTER_PARTITION, pipe is connection.requests
         self._send(
             WireEvent(
                 event=what,
@@ -285,6 +288,8 @@ class Proxy:
                 waited_s=None if since is None else round(time.monotonic() - since, 6),
                 seen=dict(connection.seen) if what in ("held", "dropped") else None,
                 diverging=diverging,
+                asked_isrs=asked_isrs(head.version, frame) if is_isr_change and is_request else (),
+                answered_isrs=answered_isrs(head.version, frame) if is_isr_change and not is_request else (),
             )
         )
 

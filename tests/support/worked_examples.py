@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 from records import FINAL_CONSUMER, as_record, write_table
-from worked_steps import ns, step_of, write_moved_replica, write_torn_log
+from worked_steps import TOPIC_ID, ns, step_of, write_moved_replica, write_requests, write_torn_log
 
 from analysis.evidence.replicas import write_replicas
 from analysis.evidence.report import ControllerLog, TimelineReport, save
@@ -114,7 +114,7 @@ _BEGINS_S = {"partitions": 1, "sends": 20, "copies": 25, "commits": 30, "polls":
 _JOINING = ((0, "registered"), (0.5, "unfenced"))
 """What each broker does first, in every example."""
 _METADATA = ("partitions", "brokers", "configs")
-_BESIDE_TABLES = ("steps", "setting", "witness", "quorum", "clock", "logs")
+_BESIDE_TABLES = ("steps", "setting", "witness", "quorum", "clock", "logs", "requests")
 _GIVES = ("gives", "unknown")
 
 
@@ -193,6 +193,8 @@ def record_of(example: Example, folder: Path) -> Record:
     if "torn" in setting:
         write_torn_log(folder / RAW_DIR / f"broker-{setting['torn']}" / "t-0")
         write_replicas(at, lambda _: None)
+    if "requests" in texts:
+        write_requests(folder, [dict(_words(line)) for line in texts["requests"]])
     if "directory" in setting:
         named, to = setting["directory"].split(",")
         write_moved_replica(folder / RAW_DIR, 2, to=to, named=named)
@@ -288,7 +290,7 @@ def _manifest(tables: Mapping[str, list[Row]], setting: Mapping[str, str]) -> Ma
         status="complete",
         topology=Topology(controllers=(100, 101, 102), brokers=(1, 2, 3)),
         topics={"t": TopicSetup(partitions=1, replication_factor=3, min_isr=int(setting.get("min_isr", "2")))},
-        topic_ids={"T".ljust(22, "A"): "t"},
+        topic_ids={TOPIC_ID: "t"},
         log_dirs=2 if "directory" in setting else None,
         start_ns=ns(0),
         end_ns=ns(100),

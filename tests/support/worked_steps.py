@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import evidence_builders as build
 import msgspec
 
+from ebbtide.record.files import WIRE_FILE
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.proof import TornPage
 from ebbtide.scenario.steps.table import STARTERS
 
 Row = dict[str, Any]
+TOPIC_ID = "T".ljust(22, "A")
 TORN_AT = 100
 """Half of the page that a torn write leaves."""
 
@@ -30,6 +33,8 @@ def step_of(number: int, words: dict[str, str]) -> StepEntry:
     lost = _lost(words.pop("leo", None), words.pop("method", "fs-shutdown"))
     healed_s, is_proven = words.pop("healed", None), words.pop("effect", "") != "-"
     held: Row = {"holds": [words.pop("holds")]} if "holds" in words else {}
+    if "cuts" in words:
+        held["cuts"] = words.pop("cuts").split(",")
     if step == "torn-write":
         page = TornPage(segment=build.segment_name(0), position=0, arrived_bytes=TORN_AT, zero_bytes=TORN_AT)
         held["torn"] = {"t-0": msgspec.to_builtins(page)}
@@ -63,6 +68,22 @@ def write_moved_replica(raw: Path, broker: int, *, to: str, named: str) -> None:
     replicas, named_dirs = (1, 2, 3), ("Z", named, "Z")
     messages = build.topic("t", "T"), build.partition("T", 0, replicas, 1, directories=named_dirs)
     build.write_log(raw / "controller-100" / "__cluster_metadata-0", build.metadata_batch(0, *messages))
+
+
+def write_requests(folder: Path, events: Sequence[Mapping[str, str]]) -> None:
+    """Write what a proxy saw of an AlterPartition of broker 1 for t-0; epochs that are not said are not stale."""
+    lines = []
+    for words in events:
+        line: Row = {"node": 1, "rule": 1, "connection": 1, "correlation": 1}
+        line |= {"event": words["event"], "at_ns": ns(float(words["at"]))}
+        about = {"topic": TOPIC_ID, "partition": 0, "partition_epoch": int(words.get("epoch", "99"))}
+        if words["event"] in ("held", "duplicated"):
+            epochs = {name: int(words.get(name, "99")) for name in ("leader_epoch", "broker_epoch")}
+            line["asked_isrs"] = [{**about, **epochs, "broker": 1, "isr": [1, 2]}]
+        elif "error" in words:
+            line["answered_isrs"] = [{**about, "error": int(words["error"])}]
+        lines.append(msgspec.json.encode(line) + b"\n")
+    (folder / WIRE_FILE).write_bytes(b"".join(lines))
 
 
 def _lost(ends: str | None, method: str) -> Row:

@@ -8,7 +8,7 @@ that time:
 
 - the metadata log went on, never still for as long as the rule allows, or for a session: the controllers and the host
   were alive. A controller that has nothing else to do writes a record every half a second;
-- each broker that owes it was unfenced, so its heartbeats came, or its own log shows that they were answered;
+- each broker that owes it was unfenced, so its heartbeats came, or its log or its answers show that it was alive;
 - no fault was in force that could keep them from it. After a fault, a duty begins when it was healed.
 """
 
@@ -41,7 +41,7 @@ class Duty(NamedTuple):
     - `within_ns`: the time that the rule allows.
     - `kept_ns`: when it was kept; None: it never was.
     - `over_ns`: when nobody owed it any more, kept or not; None: never.
-    - `alive_ns`: when a debtor that is fenced showed itself alive; None: no such debtor owes it.
+    - `alive_ns`: when a debtor showed itself alive; None: it is unfenced, and its heartbeats say enough.
     - `despite`: the faults, by the index of their step, in spite of which it is owed.
     """
 
@@ -88,7 +88,7 @@ def why_excused(record: Record, duty: Duty) -> str | None:
     for step in record.proven_steps or ():
         if step.index not in duty.despite and _is_in_force(step, since_ns, until_ns):
             return f"step {step.index} ({step.step}) was in force meanwhile"
-    signs = {"the metadata log": _growths(record), "a fenced broker": duty.alive_ns}
+    signs = {"the metadata log": _growths(record), "a debtor": duty.alive_ns}
     for who, seen in signs.items():
         stillest_ns = 0 if seen is None else _stillest(seen, since_ns, until_ns)
         if stillest_ns > min(duty.within_ns, record.session_timeout_s * SECOND_NS):

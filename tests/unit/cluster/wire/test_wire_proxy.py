@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import fetch_frames
+import isr_frames
 import pytest
 
 from cluster.wire.connection import CONNECT_TIMEOUT_S
@@ -363,6 +364,18 @@ def test_a_duplicated_request_arrives_twice_in_a_row_and_is_answered_once(bench:
     assert _receive(near, len(wanted)) == wanted
     assert bench.await_event("discarded").correlation == 2
     assert _silent(near)
+
+
+def test_what_an_alter_partition_asks_for_is_told_where_a_rule_copies_it(bench: Bench) -> None:
+    near, far = bench.connect()
+    bench.do(Arm(Rule(number=1, action="duplicate", api=ALTER_PARTITION)))
+    near.sendall(isr_frames.request())
+    _receive(far, 2 * len(isr_frames.request()))
+    far.sendall(isr_frames.answer(0) + isr_frames.answer(87))
+    refused = bench.await_event("discarded").answered_isrs
+    (asked,) = bench.events("duplicated")[0].asked_isrs
+    assert (asked.topic, asked.partition_epoch) == (isr_frames.TOPIC, 11)
+    assert [one.error for one in (*bench.events("answered")[0].answered_isrs, *refused)] == [0, 87]
 
 
 def test_a_large_request_is_duplicated_once_all_of_it_came(bench: Bench) -> None:

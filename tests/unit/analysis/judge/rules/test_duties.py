@@ -15,6 +15,7 @@ from analysis.judge.rules.duties import (
     eligible_replica_leads,
     fenced_broker_leaves_isr,
     healed_replica_joins_isr,
+    lagging_follower_leaves_isr,
     registered_broker_is_unfenced,
 )
 from analysis.judge.rules.judged import Judged
@@ -155,3 +156,34 @@ def test_a_dead_directory_counts_only_while_its_broker_goes_on(
     tmp_path: Path, instead: dict[str, str], status: str
 ) -> None:
     assert found(DIRECTORY, tmp_path, **instead)[0] == status
+
+
+CUT = "step=partition nodes=1,3 at=5 cuts=1>3,3>1"
+
+
+@pytest.mark.parametrize(
+    ("instead", "status"),
+    [
+        ({}, "violated"),
+        ({"steps": CUT.replace("1>3,3>1", "1>3")}, "violated"),
+        ({"partitions": "leader=1;at=12 isr=1,2"}, "holds"),
+        ({"partitions": "leader=1;at=35 isr=1,2"}, "holds"),
+        ({"partitions": "leader=1;at=45 isr=1,2"}, "violated"),
+        ({"partitions": "leader=1 isr=1,2"}, "not-exercised"),
+        ({"partitions": "leader=1;at=30 leader=2"}, "not-exercised"),
+        ({"steps": f"{CUT} healed=40"}, "not-exercised"),
+        ({"steps": f"{CUT} effect=-"}, "not-exercised"),
+        ({"steps": "step=partition nodes=1,2 at=5 cuts=1>2,2>1", "partitions": "leader=1 isr=1,3"}, "not-exercised"),
+        ({"steps": f"{CUT},1>101"}, "not-exercised"),  # it cannot ask the controller
+        ({"brokers": "at=30 broker=1 event=fenced"}, "not-exercised"),
+        ({"sends": "acks=1 0=0 at=3"}, "not-exercised"),  # the follower may lack nothing
+        ({"sends": "acks=-1 0=0"}, "not-exercised"),
+        ({"sends": "acks=1 0=0 1=1 2=2"}, "unknown"),  # the leader may not have been alive
+        ({"clock": "from=0 to=25"}, "unknown"),
+        ({"steps": f"{CUT};step=pause nodes=100 at=20"}, "unknown"),
+    ],
+)
+def test_a_follower_that_is_cut_off_from_a_leader_that_goes_on_leaves_the_isr(
+    tmp_path: Path, instead: dict[str, str], status: str
+) -> None:
+    assert found(lagging_follower_leaves_isr, tmp_path, **instead)[0] == status
