@@ -34,7 +34,7 @@ class _Answered(msgspec.Struct, frozen=True, kw_only=True):
     partition_epoch: int
 
 
-class _Event(msgspec.Struct, frozen=True, kw_only=True):
+class _ProxyEvent(msgspec.Struct, frozen=True, kw_only=True):
     node: int
     event: str
     at_ns: int
@@ -65,13 +65,13 @@ def isr_requests(record: Record) -> list[IsrRequest]:
     """Return the requests whose answers were read; empty if nobody recorded any."""
     try:
         lines = record.folder.bytes(WIRE_FILE).splitlines() if record.folder.has(WIRE_FILE) else []
-        events = [decode_json(line, _Event) for line in lines if line.strip()]
+        events = [decode_json(line, _ProxyEvent) for line in lines if line.strip()]
     except (UnreadableFile, msgspec.DecodeError):
         return []
     return [*_answered(record, events)]
 
 
-def _answered(record: Record, events: list[_Event]) -> Iterator[IsrRequest]:
+def _answered(record: Record, events: list[_ProxyEvent]) -> Iterator[IsrRequest]:
     asked: dict[object, tuple[_Asked, ...]] = {}
     sent_ns: dict[object, int] = {}
     first: dict[object, dict[tuple[str, int], int]] = {}
