@@ -33,27 +33,28 @@ class LifeEvent(msgspec.Struct, frozen=True, kw_only=True):
     place: str
 
 
-def events_of(
-    record: Record,
-    subject: Subject,
-    steps: Sequence[StepEntry],
-    reads: Sequence[TableRow],
-    manifest: Manifest,
-) -> list[LifeEvent]:
-    """Return all events that concern the record, by time.
-
-    `steps` are those of steps.jsonl, in its order; `reads` are the rows of polls with its value. The
-    steps of a watch are what people said.
-    """
-    sent_ns = subject.sent.values["sent_ns"]
+def events_of(record: Record, subject: Subject, reads: Sequence[TableRow], manifest: Manifest) -> list[LifeEvent]:
+    """Return all events that concern the record, by time; `reads` are the rows of polls with its value."""
     events = [
         *_client_events(record, subject, reads, manifest.final_consumer),
+        *cluster_events(record, subject, subject.sent.values["sent_ns"]),
+    ]
+    return sorted(events, key=lambda event: event.at_ns)
+
+
+def cluster_events(record: Record, subject: Subject, sent_ns: int) -> list[LifeEvent]:
+    """Return what happened to the cluster and the partition since the record was sent.
+
+    The steps are in the order of steps.jsonl. Those of a watch are what people said.
+    """
+    steps = record.steps or []
+    events = [
         *_metadata_events(record, subject, sent_ns),
-        *(_step_events(record, subject, steps) if manifest.watch is None else _mark_events(steps)),
+        *(_step_events(record, subject, steps) if record.manifest.watch is None else _mark_events(steps)),
     ]
     if subject.offset is not None:
         events += _hw_events(record, subject, subject.offset, sent_ns)
-    return sorted(events, key=lambda event: event.at_ns)
+    return events
 
 
 def _client_events(

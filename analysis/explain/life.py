@@ -25,11 +25,11 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     """All that the run record says about one record of the run.
 
     `headline` is one sentence. `tone`: bad if the record was lost, good if it is safe, else open.
-    `places` say what each replica has in the end. `start_ns` is the start of the run; `run` names
-    the run and its release.
+    `value` null: it is a record of the user's own clients. `places` say what each replica has in the
+    end. `start_ns` is the start of the run; `run` names the run and its release.
     """
 
-    value: int
+    value: int | None
     partition: str
     offset: int | None
     run: str
@@ -68,7 +68,7 @@ def explain(record: Record, subject: Subject) -> Life:
         start_ns=manifest.start_ns,
         headline=fate.headline,
         tone=fate.tone,
-        events=events_of(record, subject, record.steps or [], reads, manifest),
+        events=events_of(record, subject, reads, manifest),
         places=places,
         reasons=reasons_of(evident, manifest, verdict, subject, anomalies, places, fate),
         unknown=_unknown(manifest, record, places, [*fate.unknown, *undecided_elections(evident, subject, fate)]),

@@ -14,7 +14,8 @@ def render_text(life: Life) -> str:
     lines = [life.headline, f"  run {life.run}", "", "Why"]
     for number, reason in enumerate(life.reasons, 1):
         lines += _entry(f"  {number:>2}. ", reason.text, reason.place)
-    lines += ["", f"Where it is in the end ({life.partition})"]
+    if life.places:
+        lines += ["", f"Where it is in the end ({life.partition})"]
     for place in life.places:
         where = place.place if place.segment is None else f"{place.place}; {place.segment}"
         lines += _entry(f"   broker {place.broker}  ", place.text, where)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from analysis.judge.history.own_topics import why_unjudged
-from analysis.judge.outcome.prediction import ObservedRun
+from analysis.judge.outcome.prediction import ObservedRun, OwnSeen
 from analysis.record.record import Record
 from analysis.record.traffic import FinalLog, Place, Traffic, WireRow
 from ebbtide.record.own_producers import OwnProducer
@@ -47,12 +47,9 @@ class OwnProducersJudged(msgspec.Struct, frozen=True, kw_only=True):
 
 def with_own_producers(seen: ObservedRun, judged: OwnProducersJudged) -> ObservedRun:
     """Return what the run showed of all clients: a prediction of no loss speaks of own producers too."""
-    return msgspec.structs.replace(
-        seen,
-        committed_lost=seen.committed_lost + judged.lost(committed=True),
-        uncommitted_lost=seen.uncommitted_lost + judged.lost(committed=False),
-        acked=None if seen.acked is None else seen.acked + judged.acked,
-    )
+    committed, uncommitted = judged.lost(committed=True), judged.lost(committed=False)
+    own = OwnSeen(acked=judged.acked, committed_lost=committed, uncommitted_lost=uncommitted)
+    return msgspec.structs.replace(seen, own=own)
 
 
 def judge_own_producers(record: Record) -> OwnProducersJudged | None:

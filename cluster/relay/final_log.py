@@ -54,7 +54,7 @@ class FinalLogs:
         """Yield a row for each offset that a group has committed, and then one for the group."""
         for group in sorted(groups):
             try:
-                offsets = wait_until(
+                (offsets,) = wait_until(
                     lambda group=group: self._commits(group),  # type: ignore[misc]
                     awaited=f"the coordinator of the group {group}",
                     timeout_s=self._left_s(),
@@ -68,7 +68,8 @@ class FinalLogs:
                 yield {"kind": "final-commit", "group": group, **place, "offset": committed.offset}
             yield {"kind": "final-group", "group": group}
 
-    def _commits(self, group: str) -> Mapping[TopicPartition, CommittedOffset] | None:
+    def _commits(self, group: str) -> tuple[Mapping[TopicPartition, CommittedOffset]] | None:
+        """Return what a coordinator answers, which may be that there is nothing; None: none does yet."""
         for address in self._bootstrap:
             try:
                 with _connection(address) as broker:
@@ -76,7 +77,7 @@ class FinalLogs:
             except WireError:
                 continue
             if found is not None:
-                return found
+                return (found,)
         return None
 
     def _leaders(self, topic: str) -> Mapping[int, str] | None:

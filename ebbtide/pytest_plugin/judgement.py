@@ -64,6 +64,7 @@ def report_properties(run: RunRecord) -> list[tuple[str, str | int]]:
         ("ebbtide_lost_committed", run.lost_committed),
         ("ebbtide_causes", ", ".join(causes)),
         *([] if run.own_acked is None else [("ebbtide_own_acked", run.own_acked), ("ebbtide_own_lost", run.own_lost)]),
+        *([("ebbtide_own", run.own)] if run.own else []),
         *((f"ebbtide_{name}", text) for name, text in service_figures(run.verdict).items()),
         *replayed,
     ]
@@ -75,7 +76,8 @@ def one_line_summary(run: RunRecord) -> str:
     from ebbtide.record.verdict import count_acked_by_brokers
 
     acked = count_acked_by_brokers(run.verdict.counts, run.verdict.coverage)
-    return f"{outcome_word(run.verdict)}: Kafka {run.shown_kafka}, {acked:,} acked, {lost_text(run)}"
+    own = f"; {run.own}" if run.own else ""
+    return f"{outcome_word(run.verdict)}: Kafka {run.shown_kafka}, {acked:,} acked, {lost_text(run)}{own}"
 
 
 def lost_text(run: RunRecord) -> str:

@@ -208,6 +208,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[Any]:
         item.config.stash[PLUGIN].note_failure(item)
         pytest.fail(fitted(item.config, failure), pytrace=False)
     if (judged := item.stash.get(_JUDGED, None)) is not None and judged.run is not None:
+        if judged.run.own and item.config.get_verbosity() > 0:
+            item.config.stash[PLUGIN].say(judged.run.own)
         # Shown with -rP and -rA.
         shown = "\n".join([one_line_summary(judged.run), *where_to_look(judged.run)])
         item.add_report_section("call", "ebbtide", fitted(item.config, shown))

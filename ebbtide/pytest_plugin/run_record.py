@@ -57,13 +57,22 @@ class RunRecord:
     @property
     def own_acked(self) -> int | None:
         """How many records of the test's own producers were acked through published ports; None: not recorded."""
-        own = self.verdict.own_producers
-        return sum(one.acked for one in own) if isinstance(own, list) else None
+        from ebbtide.record.own_clients import own_counts
+
+        counts = own_counts(self.verdict)
+        return None if counts is None else counts.acked
 
     @property
     def own_lost(self) -> int:
         """How many of these are gone."""
         return sum(one.lost for one in self.verdict.own_losses)
+
+    @property
+    def own(self) -> str:
+        """What became of the records of the test's own clients, in one line; empty: not recorded."""
+        from ebbtide.record.own_clients import own_sentence
+
+        return own_sentence(self.verdict)
 
     @property
     def lost_committed(self) -> int:

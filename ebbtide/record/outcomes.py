@@ -143,6 +143,10 @@ def next_command(record: str, manifest: Manifest, verdict: Verdict) -> str:
         return f"ebbtide analyze {shlex.quote(record)} {failed}    (when the file is correct)"
     if "://" not in record and any(lost_counts(verdict)):
         return f"ebbtide explain {shlex.quote(record)}    (its first lost record, step by step)"
+    own = next((one for one in verdict.own_losses if one.first_offset is not None), None)
+    if "://" not in record and own is not None:
+        at = f"{own.topic}-{own.partition}:{own.first_offset}"
+        return f"ebbtide explain {shlex.quote(record)} {at}    (your first lost record, step by step)"
     if verdict.outcome == "as-predicted":
         return "ebbtide scenarios    (other ways to break a cluster)"
     show = "hadoop fs -cat" if "://" in record else "cat"

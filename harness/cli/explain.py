@@ -16,7 +16,7 @@ from harness.cli.options import add_html_option, add_json_option, add_record_arg
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
-    from analysis.explain.subject import Subject
+    from analysis.explain.life import Life
     from analysis.record.record import Record
     from ebbtide.record.verdict import Verdict
 
@@ -65,12 +65,9 @@ def run(args: Args) -> ExitCode:
     if not is_judged:
         why = f": {manifest.why_incomplete}" if manifest.why_incomplete else ""
         raise not_judged(folder, got=f"the status of the run is {manifest.status}{why}")
-    subject = _subject(args, record)
-    if subject is None:
+    life = _life(args, record)
+    if life is None:
         return _print_no_loss(args, verdict)
-    from analysis.explain.life import explain
-
-    life = explain(record, subject)
     if args.html is not None:
         from analysis.explain.page import write_page
 
@@ -112,23 +109,26 @@ def _print_no_loss(args: Args, verdict: Verdict) -> ExitCode:
         for why in verdict.why:
             print(f"  {why}", file=to)
     next_ = f"ebbtide explain {shlex.quote(str(args.run))} TOPIC-PARTITION:OFFSET"
-    print(f"next: {next_}    (explains any record of Ebbtide's clients)", file=to)
+    print(f"next: {next_}    (explains any record)", file=to)
     if args.json:
         print_json(None)
     return ExitCode.AS_PREDICTED if is_known else ExitCode.INCONCLUSIVE
 
 
-def _subject(args: Args, record: Record) -> Subject | None:
-    """Return the record that the command line names; None: nothing is lost."""
+def _life(args: Args, record: Record) -> Life | None:
+    """Return the life of the record that the command line names; None: nothing is lost."""
+    from analysis.explain.life import explain
+    from analysis.explain.own_record import explain_own
     from analysis.explain.subject import first_lost_subject, subject_at, subject_of_value
     from ebbtide.scenario.words import PartitionName, whole_number
 
     if args.value is not None and args.place is not None:
         raise UsageError("the command names two records", got=f"{args.place} and --value {args.value}", allowed="one")
     if args.value is not None:
-        return subject_of_value(record, args.value)
+        return explain(record, subject_of_value(record, args.value))
     if args.place is None:
-        return first_lost_subject(record)
+        first = first_lost_subject(record)
+        return None if first is None else explain(record, first)
     name, _, number = args.place.rpartition(":")
     offset = whole_number(number.replace(",", "") if _GROUPED.fullmatch(number) else number)
     try:
@@ -143,4 +143,4 @@ def _subject(args: Args, record: Record) -> Subject | None:
             allowed="a partition and an offset, e.g. t-0:1234",
             next=f"ebbtide explain {shlex.quote(str(args.run))}    (explains the first lost record, if there is one)",
         )
-    return subject_at(record, at, offset)
+    return explain_own(record, at, offset) or explain(record, subject_at(record, at, offset))

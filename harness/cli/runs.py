@@ -84,7 +84,8 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One record of the list.
 
     A damaged record has only `why`, and what to do `next`. A record that was not judged has no outcome and no counts,
-    and a count that the verdict does not know is missing. `replay_of` is the run id of the replayed record.
+    and a count that the verdict does not know is missing. `own_acked` and
+    `own_lost` are of the user's own producers. `replay_of` is the run id of the replayed record.
     `releases` are those that nodes ran, one after the other: an upgrade has several. `plain`
     marks a cluster without a scenario, which has nothing to judge. `bytes` is the record's size on disk.
     """
@@ -104,6 +105,8 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prediction: PredictionKind | None = None
     acked: int | None = None
     lost: int | None = None
+    own_acked: int | None = None
+    own_lost: int | None = None
     why: str | None = None
     next: str | None = None
     plain: bool = False
@@ -113,6 +116,7 @@ def _row(folder: Path) -> RecordRow:
     from ebbtide.errors import EbbtideError
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import NoRecord, is_plain_cluster, read_manifest
+    from ebbtide.record.own_clients import own_counts
     from ebbtide.record.verdict import read_verdict, unfinished_verdict
     from ebbtide.scenario.parse import requested_levels
     from ebbtide.scenario.write import SCENARIO
@@ -135,6 +139,7 @@ def _row(folder: Path) -> RecordRow:
     if verdict is not None and verdict == unfinished_verdict(manifest.run_id):
         verdict = None
     acked, lost = judged_counts(record, verdict) if verdict else (None, None)
+    own = own_counts(verdict) if verdict else None
     return RecordRow(
         record=shown_name(folder),
         bytes=size_bytes,
@@ -151,6 +156,8 @@ def _row(folder: Path) -> RecordRow:
         prediction=verdict.prediction if verdict else None,
         acked=acked,
         lost=lost,
+        own_acked=own.acked if own else None,
+        own_lost=own.lost if own else None,
         plain=is_plain_cluster(manifest),
     )
 
@@ -172,17 +179,21 @@ def _print(rows: list[RecordRow]) -> None:
     from ebbtide.record.outcomes import word_of
     from ebbtide.releases.known_releases import shown_path
 
+    has_own = any(row.own_lost for row in rows)
+
     def cells(row: RecordRow) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
         outcome = word_of(row.outcome, row.prediction) if row.outcome else unjudged
         counts = [shown_count(row.acked), shown_count(row.lost)] if row.outcome is not None else ["-", "-"]
+        counts += [shown_count(row.own_lost) if row.own_acked is not None else "-"] if has_own else []
         levels, path = row.features_asked, row.releases
         kafka = shown_path(path, is_assumed=row.kafka_assumed, levels=levels) if path else None
         scenario = f"{row.scenario or '-'} (replay)" if row.replay_of else row.scenario
         names = [name or "-" for name in (kafka, row.status, scenario)]
         return [shlex.quote(row.record), outcome, *counts, _human_size(row.bytes), *names]
 
-    headers = ("record", "outcome", "acked", "lost", "size", "kafka", "status", "scenario")
+    yours = ("yours lost",) if has_own else ()
+    headers = ("record", "outcome", "acked", "lost", *yours, "size", "kafka", "status", "scenario")
     optional = [headers.index(name) for name in ("status", "scenario", "size", "acked", "kafka")]
     left_out = print_table(headers, [cells(row) for row in rows], whole=1, optional=optional)
     if left_out:

@@ -23,6 +23,20 @@ from ebbtide.scenario.model import LossExpectation, Prediction
 from ebbtide.shown_text import plural
 
 
+class OwnSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """How many records of the user's own producers were acked, and how many of these are lost."""
+
+    acked: int = 0
+    committed_lost: int = 0
+    uncommitted_lost: int = 0
+
+    def sentence(self) -> str:
+        """Return what became of them, as a clause."""
+        if not self.committed_lost and not self.uncommitted_lost:
+            return f"of {self.acked:,} of yours none"
+        return f"of {self.acked:,} of yours {self.committed_lost:,} committed and {self.uncommitted_lost:,} uncommitted"
+
+
 class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     """What the run showed.
 
@@ -34,7 +48,7 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     counts committed losses by topic. `unavailable` is the time without service of each partition.
     `lost_by_acks` counts the lost records that were sent with each acks; an acks that is missing is
     not known. `acked_commits` counts the acked commits of groups. `properties` has the status of
-    each checked property.
+    each checked property. `own` has the counts of the user's own producers, which no other count has.
     """
 
     committed_lost: int
@@ -52,6 +66,7 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     lost_by_acks: Mapping[str, int] = {}
     acked_commits: int = 0
     properties: Mapping[str, PropertyStatus] = {}
+    own: OwnSeen = OwnSeen()
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +96,7 @@ def compare(
     broken: list[str] = []
     unless_faulty: list[str] = []
     open_: list[str] = []
-    if seen.acked == 0:
+    if seen.acked == 0 and not seen.own.acked:
         open_.append("no record was acked: the run had nothing to lose")
     _compare_losses(prediction.loss, seen, broken, open_)
     _compare_acks(prediction.loss, seen, broken, open_)
@@ -116,12 +131,15 @@ def _compare_losses(expected: LossExpectation, seen: ObservedRun, broken: list[s
     nothing.
     """
     decided = EXPECTED_BY["loss.committed"] not in seen.unknown_kinds
-    for what, wanted, lost in (
-        ("committed", expected.committed, seen.committed_lost),
-        ("uncommitted", expected.uncommitted, seen.uncommitted_lost),
+    committed_lost = seen.committed_lost + seen.own.committed_lost
+    uncommitted_lost = seen.uncommitted_lost + seen.own.uncommitted_lost
+    for what, wanted, lost, own in (
+        ("committed", expected.committed, committed_lost, seen.own.committed_lost),
+        ("uncommitted", expected.uncommitted, uncommitted_lost, seen.own.uncommitted_lost),
     ):
         if wanted == "none" and lost:
-            broken.append(f"predicted no loss of {what} records, seen {lost:,} lost")
+            yours = f", {own:,} of them yours" if own else ""
+            broken.append(f"predicted no loss of {what} records, seen {lost:,} lost{yours}")
         if wanted == "some" and not lost and decided:
             open_.append(f"predicted a loss of {what} records, but none was lost: the run did not show it")
     if expected.committed == "none" and (vanished := sum(seen.vanished.values())):
@@ -138,9 +156,9 @@ def _compare_losses(expected: LossExpectation, seen: ObservedRun, broken: list[s
         if (lost := seen.lost_on.get(topic, 0))
     ]
     at_least = expected.at_least or 0
-    counted = seen.uncommitted_lost if expected.cause == "uncommitted-at-failover" else seen.committed_lost
+    counted = uncommitted_lost if expected.cause == "uncommitted-at-failover" else committed_lost
     if expected.committed == "any" and expected.uncommitted == "any" and expected.cause is None:
-        counted = seen.committed_lost + seen.uncommitted_lost
+        counted = committed_lost + uncommitted_lost
     is_said = not counted and "some" in (expected.committed, expected.uncommitted)
     if counted < at_least and decided and not is_said:
         open_.append(f"predicted a loss of at least {at_least:,} records, seen {counted:,}: the run did not show it")
@@ -285,6 +303,8 @@ def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
         causes = ", ".join(f"{count:,} by {cause}" for cause, count in sorted(seen.causes.items()))
         committed = f"{seen.committed_lost:,} committed" + (f" ({causes})" if causes else "")
         parts.append(f"of {acked:,} acked records {committed} and {seen.uncommitted_lost:,} uncommitted were lost")
+    if seen.own.acked:
+        parts.append(seen.own.sentence())
     if acks_0 is not None:
         parts.append(acks_0)
     commits = seen.kinds.get(EXPECTED_BY["loss.commits"], 0)

@@ -62,8 +62,10 @@ def test_a_committed_loss_of_an_own_producer_contradicts_a_prediction_of_none_an
     verdict = judged(packed, sent(0), sent(1), final(0), READ)
     assert verdict.outcome == "contradicted"
     assert verdict.why[0].startswith("your producer (client.id orders-1, acks=all) got acks for 1 record of orders-0")
-    assert "predicted no loss of committed records, seen 1 lost" in verdict.why
+    assert "predicted no loss of committed records, seen 1 lost, 1 of them yours" in verdict.why
     assert [one.lost for one in verdict.own_losses] == [1]
+    (seen,) = (why for why in verdict.why if why.startswith("seen: "))
+    assert seen.startswith("seen: of 1 acked records none was lost, of 2 of yours 1 committed and 0 uncommitted")
 
 
 def test_a_loss_with_acks_1_breaks_a_prediction_that_no_uncommitted_record_is_lost(packed: Path) -> None:
@@ -71,7 +73,7 @@ def test_a_loss_with_acks_1_breaks_a_prediction_that_no_uncommitted_record_is_lo
     lost = judged(packed, sent(0, acks=1), READ)
     assert lost.outcome == "contradicted"
     assert lost.why[0].startswith("your producer (client.id orders-1, acks=1) got acks for 1 record")
-    assert "predicted no loss of uncommitted records, seen 1 lost" in lost.why
+    assert "predicted no loss of uncommitted records, seen 1 lost, 1 of them yours" in lost.why
 
 
 @pytest.mark.parametrize(

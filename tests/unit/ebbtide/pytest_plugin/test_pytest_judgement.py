@@ -18,7 +18,12 @@ from records import as_record
 from analysis.judge.outcome.deciding import decide
 from analysis.judge.outcome.prediction import ObservedRun, compare
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
-from ebbtide.pytest_plugin.judgement import allowed_expectations, failure_message, report_properties
+from ebbtide.pytest_plugin.judgement import (
+    allowed_expectations,
+    failure_message,
+    one_line_summary,
+    report_properties,
+)
 from ebbtide.pytest_plugin.run_record import RunRecord
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
@@ -138,7 +143,9 @@ def test_reports_have_what_own_producers_lost_if_their_traffic_was_recorded(tmp_
     run = chaos_run(tmp_path / "run", [STANDING], [], [])
     own = replace(run, verdict=msgspec.structs.replace(run.verdict, own_producers=[OWN]))
     added = {*report_properties(own)} - {*report_properties(run)}
-    assert added == {("ebbtide_own_acked", 9), ("ebbtide_own_lost", 2)}
+    line = "your producers: 9 acked records, 2 lost"
+    assert added == {("ebbtide_own_acked", 9), ("ebbtide_own_lost", 2), ("ebbtide_own", line)}
+    assert one_line_summary(own).endswith(f"; {line}")
 
 
 def test_a_chaos_run_with_published_ports_predicts_that_no_acked_record_is_lost() -> None:

@@ -1,0 +1,103 @@
+"""The life of a record of the user's own clients, by what passed through published ports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from own_history import History, marker, records
+
+from analysis.explain.life import Life
+from analysis.explain.own_record import explain_own
+from analysis.explain.page import render_page
+from analysis.explain.text import render_text
+from analysis.judge.own_producers import judge_own_producers
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.verdict import unfinished_verdict, write_verdict
+
+AT = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def history() -> History:
+    """Two records are acked, got by a client, and one of them is handled."""
+    history = History()
+    history.traffic.produce(records("a", "b"), at=0)
+    history.traffic.fetch(records("a", "b"), high_watermark=2)
+    history.handle(0)
+    history.traffic.commit(2)
+    history.final = [records("a", "b")]
+    return history
+
+
+def life_of(history: History, offset: int, folder: Path) -> Life | None:
+    record = history.record(folder / "run")
+    found = judge_own_producers(record)
+    assert found is not None
+    verdict = msgspec.structs.replace(unfinished_verdict("run-1"), own_producers=[*found.producers])
+    write_verdict(record.folder, verdict)
+    return explain_own(record, AT, offset)
+
+
+def test_a_record_that_is_there_has_its_send_its_ack_its_readers_and_its_commit(
+    history: History, tmp_path: Path
+) -> None:
+    life = life_of(history, 0, tmp_path)
+    assert life is not None
+    assert (life.headline, life.tone) == ("Your record orders-0:0 is there", "good")
+    assert [event.text for event in life.events if event.place.startswith(("wire", "handled"))] == [
+        "your producer orders-1 sends it with acks=1",
+        "acked at offset 0",
+        "client orders-1 gets a batch with it",
+        "the test has handled it",
+        "group g commits offset 2, and so this record",
+    ]
+
+
+def test_a_record_that_nobody_handled_says_so(history: History, tmp_path: Path) -> None:
+    life = life_of(history, 1, tmp_path)
+    assert life is not None
+    assert "nobody said that the record was handled" in [reason.text for reason in life.reasons]
+
+
+def test_a_lost_record_has_what_the_verdict_says_of_its_producer(history: History, tmp_path: Path) -> None:
+    history.run.led_by(2, epoch=3, at_ns=10_000)
+    history.final = [records("a"), records("other", at=1, epoch=3)]
+    life = life_of(history, 1, tmp_path)
+    assert life is not None
+    assert (life.headline, life.tone) == ("Your record orders-0:1 is lost", "bad")
+    told = [reason.text for reason in life.reasons]
+    assert "the final read has a record of leader epoch 3 at offset 1" in told
+    assert any(text.startswith("your producer (client.id orders-1, acks=1) got acks for 1 record") for text in told)
+    assert any("leader 2, leader epoch 3" in event.text for event in life.events)
+
+
+def test_a_record_of_an_aborted_transaction_is_there_for_nobody(history: History, tmp_path: Path) -> None:
+    sent = records("c", at=2, producer=(7, 0, 0), transactional=True)
+    history.traffic.produce(sent, acks=-1, at=2, transactional_id="copier")
+    history.traffic.end_transaction(commits=False)
+    history.final = [records("a", "b"), sent, marker(3, commits=False)]
+    life = life_of(history, 2, tmp_path)
+    assert life is not None
+    assert life.headline == "Your record orders-0:2 is there, and its transaction was aborted"
+
+
+def test_without_a_final_read_nobody_knows(history: History, tmp_path: Path) -> None:
+    history.final = None
+    life = life_of(history, 0, tmp_path)
+    assert life is not None
+    assert (life.headline, life.tone) == ("Your record orders-0:0 may be there or lost", "open")
+
+
+def test_text_and_page_have_no_list_of_replicas(history: History, tmp_path: Path) -> None:
+    life = life_of(history, 0, tmp_path)
+    assert life is not None
+    assert "Where it is in the end" not in render_text(life)
+    page = render_page(life)
+    assert "<title>Your record in orders-0</title>" in page
+    assert "Where it is in the end" not in page
+
+
+def test_an_offset_where_no_own_client_was_is_somebody_elses(history: History, tmp_path: Path) -> None:
+    assert life_of(history, 99, tmp_path) is None
