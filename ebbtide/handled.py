@@ -81,23 +81,19 @@ def _place_of(record: object) -> tuple[object, ...]:
 
 
 def handled(record: object, group: str | None = None) -> None:
-    """Note in a program that a test started that it has handled a record.
-
-    Raises `UsageError` if no test of Ebbtide with published ports started it.
-    """
+    """Note in a program that a test started that it has handled a record. Raises `UsageError` in any other program."""
     _of_environment().note(record, group)
 
 
 @lru_cache(maxsize=1)
 def _of_environment() -> HandledRecords:
-    path, base = os.environ.get(FILE_VARIABLE), os.environ.get(CLOCK_VARIABLE)
-    if not path or base is None:
+    if FILE_VARIABLE not in os.environ or CLOCK_VARIABLE not in os.environ:
         raise UsageError(
             "nobody asks which records were handled",
             got=f"no {FILE_VARIABLE} and {CLOCK_VARIABLE} in the environment",
             allowed="a program that a test with @pytest.mark.chaos(publish=True) starts",
         )
-    return HandledRecords(Path(path).parent.parent, int(base))
+    return HandledRecords(Path(os.environ[FILE_VARIABLE]).parent.parent, int(os.environ[CLOCK_VARIABLE]))
 
 
 def environment_of(record: Path, clock_base_ns: int) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ from analysis.sentences.elections import transition
 from analysis.sentences.steps import cut_sides
 from analysis.sentences.words import acks, members, nodes
 from ebbtide.journal.payload import value_in_words
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import STEPS, StepEntry
 from ebbtide.scenario.steps.step import WaitStep
@@ -37,23 +38,23 @@ def events_of(record: Record, subject: Subject, reads: Sequence[TableRow], manif
     """Return all events that concern the record, by time; `reads` are the rows of polls with its value."""
     events = [
         *_client_events(record, subject, reads, manifest.final_consumer),
-        *cluster_events(record, subject, subject.sent.values["sent_ns"]),
+        *cluster_events(record, subject.at, subject.offset, subject.sent.values["sent_ns"]),
     ]
     return sorted(events, key=lambda event: event.at_ns)
 
 
-def cluster_events(record: Record, subject: Subject, sent_ns: int) -> list[LifeEvent]:
+def cluster_events(record: Record, at: TopicPartition, offset: int | None, sent_ns: int) -> list[LifeEvent]:
     """Return what happened to the cluster and the partition since the record was sent.
 
     The steps are in the order of steps.jsonl. Those of a watch are what people said.
     """
     steps = record.steps or []
     events = [
-        *_metadata_events(record, subject, sent_ns),
-        *(_step_events(record, subject, steps) if record.manifest.watch is None else _mark_events(steps)),
+        *_metadata_events(record, at, sent_ns),
+        *(_step_events(record, at, offset, steps) if record.manifest.watch is None else _mark_events(steps)),
     ]
-    if subject.offset is not None:
-        events += _hw_events(record, subject, subject.offset, sent_ns)
+    if offset is not None:
+        events += _hw_events(record, at, offset, sent_ns)
     return events
 
 
@@ -101,12 +102,11 @@ def _reader(poll: Mapping[str, Any], final_consumer: int | None) -> str:
     return f"{who} ({poll['isolation']})"
 
 
-def _metadata_events(record: Record, subject: Subject, sent_ns: int) -> list[LifeEvent]:
+def _metadata_events(record: Record, at: TopicPartition, sent_ns: int) -> list[LifeEvent]:
     """Return the changes of the partition and of its brokers' registrations since the record was sent.
 
     They are in the order of the log: many records of one batch have one time.
     """
-    at = subject.at
     found: list[tuple[int, LifeEvent]] = []
     states = record.timeline.states(at.topic, at.partition)
     elections = {one.after.metadata_offset: one for one in elections_of(record.timeline, at.topic, at.partition)}
@@ -135,7 +135,9 @@ def _metadata_events(record: Record, subject: Subject, sent_ns: int) -> list[Lif
     return [change for _, change in sorted(found, key=itemgetter(0))]
 
 
-def _step_events(record: Record, subject: Subject, steps: Sequence[StepEntry]) -> Iterator[LifeEvent]:
+def _step_events(
+    record: Record, at: TopicPartition, offset: int | None, steps: Sequence[StepEntry]
+) -> Iterator[LifeEvent]:
     """Yield every step that fired and is no wait, and what each disk loss took from the partition's log."""
     for step in steps:
         if step.fired_ns is not None and not step.is_a(WaitStep):
@@ -143,17 +145,17 @@ def _step_events(record: Record, subject: Subject, steps: Sequence[StepEntry]) -
             unproven = "" if step.effect_ns is not None else "; nothing proves that it took effect"
             text = f"step {step.index}, {step.step}" + (f": {whom}" if whom != "-" else "") + unproven
             yield LifeEvent(at_ns=step.fired_ns, kind="step", text=text, place=f"{STEPS}, index {step.index}")
-    name = str(subject.at)
+    name = str(at)
     for loss in record.log_losses or ():
         if name not in loss.ends:
             continue
         before, after = loss.starts.get(name), loss.ends[name]
         text = f"the log of broker {loss.broker} ends at offset {after:,}"
         text += f", before at {before:,}" if before is not None else ""
-        if subject.offset is not None:
-            had = before is None or before > subject.offset
-            gone = f"it {'has lost' if had else 'never had'} offset {subject.offset:,}"
-            text += f": {gone}" if after <= subject.offset else f": it has kept offset {subject.offset:,}"
+        if offset is not None:
+            had = before is None or before > offset
+            gone = f"it {'has lost' if had else 'never had'} offset {offset:,}"
+            text += f": {gone}" if after <= offset else f": it has kept offset {offset:,}"
         by = [step.index for step in steps if step.fired_ns == loss.fired_ns and loss.broker in step.nodes]
         place = f"{STEPS}, index {by[0]}, its proof" if by else f"{STEPS}, the step's proof"
         yield LifeEvent(at_ns=loss.done_ns, kind="disk", text=text, place=place)
@@ -167,13 +169,12 @@ def _mark_events(steps: Sequence[StepEntry]) -> Iterator[LifeEvent]:
             yield LifeEvent(at_ns=step.fired_ns, kind="mark", text=text, place=f"{STEPS}, index {step.index}")
 
 
-def _hw_events(record: Record, subject: Subject, offset: int, sent_ns: int) -> Iterator[LifeEvent]:
+def _hw_events(record: Record, at: TopicPartition, offset: int, sent_ns: int) -> Iterator[LifeEvent]:
     """Yield each time that a leader served a HW on the other side of the record than before.
 
     A deposed leader goes on to answer under its old epoch, for as long as it is cut off. Its HW is
     an event once, and is not compared with that of the new leader.
     """
-    at = subject.at
     seen = find_rows(record, "watermarks", topic=at.topic, partition=at.partition, source="list_offsets")
     rows = [row for row in seen if row.values["at_ns"] > sent_ns]
     passed = False

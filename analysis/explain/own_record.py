@@ -2,139 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from analysis.explain.events import LifeEvent, cluster_events
 from analysis.explain.life import Life, Tone
 from analysis.explain.reasons import Reason
-from analysis.explain.subject import Subject
-from analysis.explain.table_rows import TableRow, find_rows
+from analysis.explain.table_rows import find_rows
 from analysis.record.record import Record
-from analysis.record.traffic import Traffic
+from analysis.record.traffic import Traffic, WireRow
 from analysis.sentences.words import acks, target
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.verdict import VERDICT, read_judgement
 
 
-class _Fate(NamedTuple):
-    """What became of a record: the end of a sentence, and the reasons."""
-
-    says: str
-    tone: Tone
-    reasons: list[Reason]
-
-
 def explain_own(record: Record, at: TopicPartition, offset: int) -> Life | None:
     """Return the life of a record at an offset; None: no client of the user's own sent or got one there."""
     traffic = record.traffic
-    if traffic is None:
+    events = [] if traffic is None else [*_client_events(record, traffic, at, offset)]
+    if traffic is None or not (events or offset in traffic.final[at].records):
         return None
-    here: dict[str, int | str] = {"topic": at.topic, "partition": at.partition}
-    sent = list(find_rows(record, "wire", kind="produce", **here, offset=offset))
-    final = list(find_rows(record, "wire", kind="final", **here, offset=offset))
-    batches = find_rows(record, "wire", kind="fetch", **here)
-    got = [row for row in batches if row.values["offset"] <= offset <= row.values["last_offset"]]
-    handled = list(find_rows(record, "handled", **here, offset=offset))
-    if not (sent or got or final):
-        return None
-    begins_ns = min((row.values["asked_ns"] or 0 for row in (*sent, *got)), default=record.manifest.start_ns or 0)
-    subject = Subject(value=0, at=at, sent=(sent or got or final)[0], offset=offset)
-    events = [
-        *(event for row in sent for event in _sends(row)),
-        *(_event(row, f"client {row.values['client']} gets a batch with it", "read", "done_ns") for row in got),
-        *(
-            _event(row, "the test has handled it", "read", "at_ns")
-            for row in handled
-            if row.values["at_ns"] is not None
-        ),
-        *_commits(record, here, offset),
-        *cluster_events(record, subject, begins_ns),
-    ]
-    fate = _fate_of(record, traffic, subject, sent, final)
-    if record.has("handled") and not handled:
-        fate.reasons.append(Reason(text="nobody said that the record was handled", place="handled/"))
+    headline, tone, reasons = _fate(record, traffic, at, offset)
+    begins_ns = min((event.at_ns for event in events), default=record.manifest.start_ns or 0)
     return Life(
         value=None,
         partition=str(at),
         offset=offset,
         run=f"{record.manifest.run_id}: {record.manifest.scenario} on Kafka {target(record)}",
         start_ns=record.manifest.start_ns,
-        headline=f"Your record {at}:{offset:,} {fate.says}",
-        tone=fate.tone,
-        events=sorted(events, key=lambda event: event.at_ns),
+        headline=f"Your record {at}:{offset:,} {headline}",
+        tone=tone,
+        events=sorted([*events, *cluster_events(record, at, offset, begins_ns)], key=lambda event: event.at_ns),
         places=[],
-        reasons=fate.reasons,
+        reasons=reasons,
         unknown=[f"the logs of the replicas of {at.topic}: the record has them only for topics of its scenario"],
     )
 
 
-def _fate_of(
-    record: Record, traffic: Traffic, subject: Subject, sent: Sequence[TableRow], final: Sequence[TableRow]
-) -> _Fate:
-    at, offset = subject.at, subject.offset or 0
-    why, log = traffic.why_no_final_log(at), traffic.final.get(at)
-    reasons = [Reason(text=_told(row), place=row.place) for row in sent]
-    if why is not None or log is None:
-        return _Fate("may be there or lost", "open", [*reasons, Reason(text=str(why), place="manifest.json, wire")])
-    there = final[0].values if final else None
-    place = final[0].place if final else "wire, the final read"
-    if there is None:
-        text = f"the final read, from offset {log.start or 0:,} to {log.end:,}, has no record at offset {offset:,}"
-    else:
-        text = f"the final read has a record of leader epoch {there['leader_epoch']} at offset {offset:,}"
-    reasons.append(Reason(text=text, place=place))
-    promised = [row for row in sent if row.values["status"] == "acked"]
-    missing = [row for row in promised if there is None or there["digest"] != row.values["digest"]]
-    if offset < (log.start or 0):
-        return _Fate("is below the log start", "open", reasons)
-    for row in missing:
-        elsewhere = [one.offset or 0 for one in log.records.values() if one.digest == row.values["digest"]]
-        if elsewhere:
-            text = f"the same payload is at offset {elsewhere[0]:,}, perhaps by another send"
-            return _Fate(
-                "is not where it was acked", "open", [*reasons, Reason(text=text, place="wire, the final read")]
-            )
-        return _Fate("is lost", "bad", [*reasons, *_loss(record, subject, row)])
-    if there is not None and (fate := log.fate(log.records[offset])) != "shown":
-        return _Fate(f"is there, and its transaction {'is open' if fate == 'open' else 'was aborted'}", "open", reasons)
-    return _Fate("is there" if there is not None else "was acked to nobody, and is not there", "good", reasons)
+def _client_events(record: Record, traffic: Traffic, at: TopicPartition, offset: int) -> Iterator[LifeEvent]:
+    for row in _sends(traffic, at, offset):
+        yield _event(row.since_ns, f"your producer {row.client} sends it with acks={acks(row.acks or 0)}", "send")
+        yield _event(row.until_ns, f"acked at offset {offset:,}", "answer")
+    for row in traffic.fetched.get(at, ()):
+        if (row.offset or 0) <= offset <= (row.last_offset or 0):
+            yield _event(row.until_ns, f"client {row.client} gets a batch with it", "read")
+    covering = [
+        row for row in traffic.commits if row.place == at and row.status == "acked" and (row.offset or 0) > offset
+    ]
+    for group, row in {row.group: row for row in reversed(covering)}.items():
+        yield _event(row.since_ns, f"group {group} commits offset {row.offset:,}, and so this record", "answer")
+    for said in find_rows(record, "handled", topic=at.topic, partition=at.partition, offset=offset):
+        if said.values["at_ns"] is not None:
+            yield LifeEvent(at_ns=said.values["at_ns"], kind="read", text="the test has handled it", place=said.place)
 
 
-def _loss(record: Record, subject: Subject, sent: TableRow) -> Iterator[Reason]:
-    """Yield what the verdict says of the losses of its producer."""
-    for one in read_judgement(record.folder).own_losses:
-        if (one.topic, one.partition) == subject.at and (one.client, one.acks) == (
-            sent.values["client"],
-            sent.values["acks"],
-        ):
-            yield Reason(text=str(one), place=f"{VERDICT}, own_producers")
+def _event(at_ns: int, text: str, kind: str) -> LifeEvent:
+    return LifeEvent(at_ns=at_ns, kind=kind, text=text, place="wire/")
 
 
-def _told(row: TableRow) -> str:
-    sent = row.values
-    txn = f", in a transaction of {sent['transactional_id']}" if sent["transactional_id"] else ""
-    answer = "got an ack" if sent["status"] == "acked" else f"does not know: {sent['error']}"
-    return f"your producer {sent['client']} sent it with acks={acks(sent['acks'])}{txn}, and {answer}"
+def _sends(traffic: Traffic, at: TopicPartition, offset: int) -> list[WireRow]:
+    return [row for row in traffic.sends.get(at, ()) if row.offset == offset]
 
 
-def _sends(row: TableRow) -> Iterator[LifeEvent]:
-    yield _event(row, f"your producer {row.values['client']} sends it with acks={acks(row.values['acks'])}", "send")
-    if row.values["done_ns"] is not None:
-        yield _event(row, f"acked at offset {row.values['offset']:,}", "answer", "done_ns")
-
-
-def _commits(record: Record, here: dict[str, int | str], offset: int) -> Iterator[LifeEvent]:
-    """Yield the first commit of each group that covers the record."""
-    covering: dict[str, TableRow] = {}
-    for kind in ("commit", "txn-commit"):
-        for row in find_rows(record, "wire", kind=kind, **here, status="acked"):
-            group, before = row.values["group"], covering.get(row.values["group"])
-            if row.values["offset"] > offset and (before is None or row.values["asked_ns"] < before.values["asked_ns"]):
-                covering[group] = row
-    for group, row in covering.items():
-        yield _event(row, f"group {group} commits offset {row.values['offset']:,}, and so this record", "answer")
-
-
-def _event(row: TableRow, text: str, kind: str, time: str = "asked_ns") -> LifeEvent:
-    return LifeEvent(at_ns=row.values[time] or 0, kind=kind, text=text, place=row.place)
+def _fate(record: Record, traffic: Traffic, at: TopicPartition, offset: int) -> tuple[str, Tone, list[Reason]]:
+    """Return what became of a record, as the end of a sentence, and the reasons."""
+    if (why := traffic.why_no_final_log(at)) is not None:
+        return "may be there or lost", "open", [Reason(text=why, place="manifest.json, wire")]
+    log = traffic.final[at]
+    there, start = log.records.get(offset), log.start or 0
+    read = f"the final read, from offset {start:,} to {log.end:,}, has "
+    read += "no record there" if there is None else f"a record of leader epoch {there.leader_epoch} there"
+    reasons = [Reason(text=read, place="wire/")]
+    if offset < start:
+        return "is below the log start", "open", reasons
+    for row in _sends(traffic, at, offset):
+        if there is None or there.digest != row.digest:
+            of = [one for one in read_judgement(record.folder).own_losses if (one.topic, one.partition) == at]
+            told = [
+                Reason(text=str(one), place=VERDICT) for one in of if (one.client, one.acks) == (row.client, row.acks)
+            ]
+            return "is lost" if told else "is not where it was acked", "bad" if told else "open", [*reasons, *told]
+    fate = "shown" if there is None else log.fate(there)
+    if fate != "shown":
+        return f"is there, and its transaction {'is open' if fate == 'open' else 'was aborted'}", "open", reasons
+    return "is there" if there is not None else "was acked to nobody, and is not there", "good", reasons

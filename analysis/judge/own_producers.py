@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from analysis.judge.history.own_topics import why_unjudged
-from analysis.judge.outcome.prediction import ObservedRun, OwnSeen
+from analysis.judge.outcome.prediction import ObservedRun
 from analysis.record.record import Record
 from analysis.record.traffic import FinalLog, Place, Traffic, WireRow
 from ebbtide.record.own_producers import OwnProducer
@@ -47,9 +47,12 @@ class OwnProducersJudged(msgspec.Struct, frozen=True, kw_only=True):
 
 def with_own_producers(seen: ObservedRun, judged: OwnProducersJudged) -> ObservedRun:
     """Return what the run showed of all clients: a prediction of no loss speaks of own producers too."""
-    committed, uncommitted = judged.lost(committed=True), judged.lost(committed=False)
-    own = OwnSeen(acked=judged.acked, committed_lost=committed, uncommitted_lost=uncommitted)
-    return msgspec.structs.replace(seen, own=own)
+    return msgspec.structs.replace(
+        seen,
+        own_acked=judged.acked,
+        own_committed_lost=judged.lost(committed=True),
+        own_uncommitted_lost=judged.lost(committed=False),
+    )
 
 
 def judge_own_producers(record: Record) -> OwnProducersJudged | None:
@@ -76,7 +79,7 @@ def judge_own_producers(record: Record) -> OwnProducersJudged | None:
 
 def _is_promised(traffic: Traffic, row: WireRow) -> bool:
     """Whether a record is in no transaction, or in one whose commit was acked."""
-    return row.transactional_id is None or ((end := traffic.end_of(row)) is not None and end.commits)
+    return row.transactional_id is None or ((end := traffic.end_of(row)) is not None and end.commits is True)
 
 
 def _judge_partition(record: Record, place: Place, acked: Sequence[WireRow], log: FinalLog) -> Iterator[OwnProducer]:

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -93,13 +93,6 @@ class FinalLog:
         return "open" if at == len(markers) else "shown" if markers[at][1] else "aborted"
 
 
-class TransactionEnd(NamedTuple):
-    """How a client ended a transaction: whether it asked for a commit, and its request that was answered."""
-
-    commits: bool
-    row: WireRow
-
-
 class Traffic:
     """The table `wire`, sorted by what its rows say.
 
@@ -144,18 +137,13 @@ class Traffic:
             asked.sort(key=lambda row: row.since_ns)
 
     @property
-    def groups(self) -> Sequence[str]:
-        """The groups that committed."""
-        return sorted({row.group or "" for row in self.commits})
-
-    @property
     def transactional_ids(self) -> Sequence[str]:
         """The transactional ids whose transactions clients ended."""
         asked = self._asked.items()
         return sorted(name for name, rows in asked if name and any(row.kind == "end-txn" for row in rows))
 
-    def end_of(self, row: WireRow) -> TransactionEnd | None:
-        """Return how the transaction of a send or a commit ended; None: nobody was told.
+    def end_of(self, row: WireRow) -> WireRow | None:
+        """Return the answered request that ended the transaction of a send or a commit; None: nobody was told.
 
         A client repeats a request to end a transaction that failed or got no answer. Where another incarnation of the
         producer began before an answer came, nobody knows.
@@ -164,7 +152,7 @@ class Traffic:
             if asked.kind == "init-producer":
                 return None
             if asked.kind == "end-txn" and asked.status == "acked":
-                return TransactionEnd(asked.commits is True, asked)
+                return asked
         return None
 
     def asked_since(self, row: WireRow) -> Iterator[WireRow]:
@@ -180,11 +168,6 @@ class Traffic:
             return [f"what your clients sent is not known: {self.facts.why_incomplete}"]
         unread = sorted(self.facts.unread.items())
         return [f"what your clients sent is not known whole: {n:,} {what} could not be read" for what, n in unread]
-
-    @property
-    def why_unread(self) -> str | None:
-        """Why rows may be missing; None: none is."""
-        return next(iter(self.unread), None)
 
     def why_no_final_log(self, place: Place) -> str | None:
         """Return why a partition has no whole final read; None: it has."""

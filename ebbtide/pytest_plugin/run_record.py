@@ -57,10 +57,8 @@ class RunRecord:
     @property
     def own_acked(self) -> int | None:
         """How many records of the test's own producers were acked through published ports; None: not recorded."""
-        from ebbtide.record.own_clients import own_counts
-
-        counts = own_counts(self.verdict)
-        return None if counts is None else counts.acked
+        own = self.verdict.own_producers
+        return sum(one.acked for one in own) if isinstance(own, list) else None
 
     @property
     def own_lost(self) -> int:
@@ -69,10 +67,10 @@ class RunRecord:
 
     @property
     def own(self) -> str:
-        """What became of the records of the test's own clients, in one line; empty: not recorded."""
-        from ebbtide.record.own_clients import own_sentence
+        """What became of these in one line; empty: not recorded."""
+        from ebbtide.record.own_clients import own_figure
 
-        return own_sentence(self.verdict)
+        return f"your producers: {own_figure(self.verdict)}" if self.own_acked is not None else ""
 
     @property
     def lost_committed(self) -> int:

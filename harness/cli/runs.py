@@ -84,8 +84,8 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One record of the list.
 
     A damaged record has only `why`, and what to do `next`. A record that was not judged has no outcome and no counts,
-    and a count that the verdict does not know is missing. `own_acked` and
-    `own_lost` are of the user's own producers. `replay_of` is the run id of the replayed record.
+    and a count that the verdict does not know is missing. `own_lost` is of
+    the user's own producers. `replay_of` is the run id of the replayed record.
     `releases` are those that nodes ran, one after the other: an upgrade has several. `plain`
     marks a cluster without a scenario, which has nothing to judge. `bytes` is the record's size on disk.
     """
@@ -105,7 +105,6 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prediction: PredictionKind | None = None
     acked: int | None = None
     lost: int | None = None
-    own_acked: int | None = None
     own_lost: int | None = None
     why: str | None = None
     next: str | None = None
@@ -116,7 +115,6 @@ def _row(folder: Path) -> RecordRow:
     from ebbtide.errors import EbbtideError
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import NoRecord, is_plain_cluster, read_manifest
-    from ebbtide.record.own_clients import own_counts
     from ebbtide.record.verdict import read_verdict, unfinished_verdict
     from ebbtide.scenario.parse import requested_levels
     from ebbtide.scenario.write import SCENARIO
@@ -139,7 +137,7 @@ def _row(folder: Path) -> RecordRow:
     if verdict is not None and verdict == unfinished_verdict(manifest.run_id):
         verdict = None
     acked, lost = judged_counts(record, verdict) if verdict else (None, None)
-    own = own_counts(verdict) if verdict else None
+    own = sum(one.lost for one in verdict.own_losses) if verdict and verdict.own_producers else None
     return RecordRow(
         record=shown_name(folder),
         bytes=size_bytes,
@@ -156,8 +154,7 @@ def _row(folder: Path) -> RecordRow:
         prediction=verdict.prediction if verdict else None,
         acked=acked,
         lost=lost,
-        own_acked=own.acked if own else None,
-        own_lost=own.lost if own else None,
+        own_lost=own,
         plain=is_plain_cluster(manifest),
     )
 
@@ -185,7 +182,7 @@ def _print(rows: list[RecordRow]) -> None:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
         outcome = word_of(row.outcome, row.prediction) if row.outcome else unjudged
         counts = [shown_count(row.acked), shown_count(row.lost)] if row.outcome is not None else ["-", "-"]
-        counts += [shown_count(row.own_lost) if row.own_acked is not None else "-"] if has_own else []
+        counts += [f"{row.own_lost or 0:,}"] if has_own else []
         levels, path = row.features_asked, row.releases
         kafka = shown_path(path, is_assumed=row.kafka_assumed, levels=levels) if path else None
         scenario = f"{row.scenario or '-'} (replay)" if row.replay_of else row.scenario

@@ -23,20 +23,6 @@ from ebbtide.scenario.model import LossExpectation, Prediction
 from ebbtide.shown_text import plural
 
 
-class OwnSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """How many records of the user's own producers were acked, and how many of these are lost."""
-
-    acked: int = 0
-    committed_lost: int = 0
-    uncommitted_lost: int = 0
-
-    def sentence(self) -> str:
-        """Return what became of them, as a clause."""
-        if not self.committed_lost and not self.uncommitted_lost:
-            return f"of {self.acked:,} of yours none"
-        return f"of {self.acked:,} of yours {self.committed_lost:,} committed and {self.uncommitted_lost:,} uncommitted"
-
-
 class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     """What the run showed.
 
@@ -48,7 +34,8 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     counts committed losses by topic. `unavailable` is the time without service of each partition.
     `lost_by_acks` counts the lost records that were sent with each acks; an acks that is missing is
     not known. `acked_commits` counts the acked commits of groups. `properties` has the status of
-    each checked property. `own` has the counts of the user's own producers, which no other count has.
+    each checked property. `own_...` count the records of the user's own producers, which
+    no other count has.
     """
 
     committed_lost: int
@@ -66,7 +53,9 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     lost_by_acks: Mapping[str, int] = {}
     acked_commits: int = 0
     properties: Mapping[str, PropertyStatus] = {}
-    own: OwnSeen = OwnSeen()
+    own_acked: int = 0
+    own_committed_lost: int = 0
+    own_uncommitted_lost: int = 0
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +85,7 @@ def compare(
     broken: list[str] = []
     unless_faulty: list[str] = []
     open_: list[str] = []
-    if seen.acked == 0 and not seen.own.acked:
+    if seen.acked == 0 and not seen.own_acked:
         open_.append("no record was acked: the run had nothing to lose")
     _compare_losses(prediction.loss, seen, broken, open_)
     _compare_acks(prediction.loss, seen, broken, open_)
@@ -131,11 +120,11 @@ def _compare_losses(expected: LossExpectation, seen: ObservedRun, broken: list[s
     nothing.
     """
     decided = EXPECTED_BY["loss.committed"] not in seen.unknown_kinds
-    committed_lost = seen.committed_lost + seen.own.committed_lost
-    uncommitted_lost = seen.uncommitted_lost + seen.own.uncommitted_lost
+    committed_lost = seen.committed_lost + seen.own_committed_lost
+    uncommitted_lost = seen.uncommitted_lost + seen.own_uncommitted_lost
     for what, wanted, lost, own in (
-        ("committed", expected.committed, committed_lost, seen.own.committed_lost),
-        ("uncommitted", expected.uncommitted, uncommitted_lost, seen.own.uncommitted_lost),
+        ("committed", expected.committed, committed_lost, seen.own_committed_lost),
+        ("uncommitted", expected.uncommitted, uncommitted_lost, seen.own_uncommitted_lost),
     ):
         if wanted == "none" and lost:
             yours = f", {own:,} of them yours" if own else ""
@@ -303,8 +292,10 @@ def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
         causes = ", ".join(f"{count:,} by {cause}" for cause, count in sorted(seen.causes.items()))
         committed = f"{seen.committed_lost:,} committed" + (f" ({causes})" if causes else "")
         parts.append(f"of {acked:,} acked records {committed} and {seen.uncommitted_lost:,} uncommitted were lost")
-    if seen.own.acked:
-        parts.append(seen.own.sentence())
+    if seen.own_acked:
+        lost = f"{seen.own_committed_lost:,} committed and {seen.own_uncommitted_lost:,} uncommitted"
+        any_lost = seen.own_committed_lost or seen.own_uncommitted_lost
+        parts.append(f"of {seen.own_acked:,} of yours {lost if any_lost else 'none'}")
     if acks_0 is not None:
         parts.append(acks_0)
     commits = seen.kinds.get(EXPECTED_BY["loss.commits"], 0)

@@ -62,12 +62,10 @@ def _check(judged: Judged) -> Finding:
         else:
             newest = max((one for one in commits if one.is_acked), key=lambda one: one.asked_ns).offset
             violations.append(at | {"committed": newest, "says": _says(group, place, acked, newest, served)})
-    unsafe = unsafe_property(record)
-    doubt = f"the scenario sets {unsafe}, so that offsets may be missing without a loss" if unsafe else None
-    deleted = [name for name in _DELETING if name in traffic.facts.unrecorded]
-    if deleted:
-        doubt = f"a client sent {deleted[0]}, which may have deleted offsets"
-    doubt = traffic.why_unread or doubt
+    doubts = [*traffic.unread, *(f"a client sent {name}" for name in _DELETING if name in traffic.facts.unrecorded)]
+    if unsafe := unsafe_property(record):
+        doubts.append(f"the scenario sets {unsafe}, so that offsets may be missing without a loss")
+    doubt = doubts[0] if doubts else None
     return finding(exercised=exercised, violations=violations, unknown=unknown, doubt=doubt)
 
 
@@ -83,8 +81,8 @@ def _commits(traffic: Traffic, rows: Sequence[WireRow]) -> Iterator[_Commit]:
             if (unanswered := next((one for one in asked if one.commits), None)) is not None:
                 yield _Commit(row.offset or 0, False, unanswered.since_ns, NEVER_NS)
         elif end.commits:
-            later = (one.until_ns for one in traffic.asked_since(end.row) if one.status == "acked")
-            yield _Commit(row.offset or 0, is_acked, end.row.since_ns, next(later, NEVER_NS))
+            later = (one.until_ns for one in traffic.asked_since(end) if one.status == "acked")
+            yield _Commit(row.offset or 0, is_acked, end.since_ns, next(later, NEVER_NS))
 
 
 def _says(group: str, place: Place, acked: int, newest: int, served: int | None) -> str:

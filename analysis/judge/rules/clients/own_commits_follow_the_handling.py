@@ -38,13 +38,6 @@ class _Handled(msgspec.Struct, frozen=True, gc=False):
     at_ns: int | None
 
 
-class _Handling(NamedTuple):
-    """When a record was handled first, if that is known, and how often."""
-
-    first_ns: int | None
-    times: int
-
-
 class _Covering(NamedTuple):
     """A commit of a group, by when it was asked for; `transactional`: with the results, in a transaction."""
 
@@ -57,8 +50,8 @@ def _check(judged: Judged) -> Finding:
     traffic = judged.record.traffic
     assert traffic is not None
     handled: dict[Place, list[_Handled]] = defaultdict(list)
-    for one in judged.record.rows("handled", _Handled):
-        handled[one.topic, one.partition].append(one)
+    for said in judged.record.rows("handled", _Handled):
+        handled[said.topic, said.partition].append(said)
     topics = {place[0] for place in handled}
     commits = {
         at: covering for at, rows in sort_by_group(traffic.commits).items() if (covering := _covering(traffic, rows))
@@ -72,7 +65,10 @@ def _check(judged: Judged) -> Finding:
         if why is not None:
             unknown.append({"why": why})
             continue
-        theirs = _handlings(one for one in handled[place] if one.group in (None, group))
+        theirs: dict[int, list[int | None]] = defaultdict(list)
+        for one in handled[place]:
+            if one.group in (None, group):
+                theirs[one.offset].append(one.at_ns)
         row = _judge(traffic, group, place, commits[group, place], theirs)
         (violations if "says" in row else unknown if "why" in row else seen).append(row)
     if not (violations or unknown or seen):
@@ -88,7 +84,7 @@ def _covering(traffic: Traffic, rows: Sequence[WireRow]) -> Sequence[_Covering]:
         if row.kind == "commit" and row.status == "acked":
             made.append(_Covering(row.since_ns, row.offset or 0, False))
         elif row.kind == "txn-commit" and (end := traffic.end_of(row)) is not None and end.commits:
-            made.append(_Covering(end.row.since_ns, row.offset or 0, True))
+            made.append(_Covering(end.since_ns, row.offset or 0, True))
     higher: list[_Covering] = []
     for one in sorted(made):
         if not higher or one.offset > higher[-1].offset:
@@ -96,17 +92,12 @@ def _covering(traffic: Traffic, rows: Sequence[WireRow]) -> Sequence[_Covering]:
     return higher
 
 
-def _handlings(rows: Iterator[_Handled]) -> Mapping[int, _Handling]:
-    found: dict[int, _Handling] = {}
-    for row in rows:
-        before = found.get(row.offset, _Handling(row.at_ns, 0))
-        first = None if row.at_ns is None or before.first_ns is None else min(row.at_ns, before.first_ns)
-        found[row.offset] = _Handling(first, before.times + 1)
-    return found
-
-
 def _judge(
-    traffic: Traffic, group: str, place: Place, commits: Sequence[_Covering], handled: Mapping[int, _Handling]
+    traffic: Traffic,
+    group: str,
+    place: Place,
+    commits: Sequence[_Covering],
+    handled: Mapping[int, Sequence[int | None]],
 ) -> Row:
     """Return a row that `says` what is wrong, or has the reason `why` nothing is known, or counts what is right."""
     log, name = traffic.final[place], f"{place[0]}-{place[1]}"
@@ -120,16 +111,16 @@ def _judge(
             continue
         if begins is None:
             return {"why": f"no record of {name} was handled, and the group {group} committed offset {ends[-1]:,}"}
-        one = handled.get(offset)
+        times = [at_ns for at_ns in handled.get(offset, ()) if at_ns is not None]
         if offset < begins:
             continue
-        if one is None:
+        if offset not in handled:
             nobody.append(offset)
-        elif one.first_ns is None:
+        elif len(times) < len(handled[offset]):
             untimed += 1
-        elif one.first_ns > commits[at].asked_ns and not commits[at].transactional:
+        elif min(times) > commits[at].asked_ns and not commits[at].transactional:
             early.append(offset)
-    twice = sum(one.times > 1 for one in handled.values())
+    twice = sum(len(times) > 1 for times in handled.values())
     row: Row = {"group": group, "topic": place[0], "partition": place[1], "handled": len(handled), "twice": twice}
     if early or nobody:
         both = sorted([*early, *nobody])

@@ -47,10 +47,10 @@ def _check(judged: Judged) -> Finding:
             continue
         for row, end in ended:
             fate = _fate(row, traffic.final[place])
-            one = found.setdefault((row.transactional_id or "", end.commits), _Fates())
-            one.ends.add(end.row.since_ns)
+            one = found.setdefault((row.transactional_id or "", end.commits is True), _Fates())
+            one.ends.add(end.since_ns)
             one.fates[fate] += 1
-            if fate in _WRONG[end.commits] and one.first is None:
+            if fate in _WRONG[end.commits is True] and one.first is None:
                 one.first = {"topic": place[0], "partition": place[1], "offset": row.offset}
             if fate == "open":
                 unknown.append(
@@ -59,7 +59,9 @@ def _check(judged: Judged) -> Finding:
     if not found and not unknown:
         unknown.append({"why": "no end of a transaction with an acked record was answered"})
     exercised = sum(one.fates.total() for one in found.values())
-    return finding(exercised=exercised, violations=[*_rows(found)], unknown=unknown, doubt=traffic.why_unread)
+    return finding(
+        exercised=exercised, violations=[*_rows(found)], unknown=unknown, doubt=next(iter(traffic.unread), None)
+    )
 
 
 def _fate(row: WireRow, log: FinalLog) -> str:
