@@ -183,6 +183,8 @@ def _notes_of(service: _Service) -> Iterator[str]:
     """Yield what of a service is elsewhere, so that the file does not say it."""
     if service.values.at("env_file").content is not None:
         yield f"the env_file of {service.name} was not read: settings there are not known"
+    if service.values.at("extends").content is not None:
+        yield f"what {service.name} extends was not read: settings there are not known"
     for one in service.values.at("volumes").items:
         target = one.at("target").text or (one.text or "").partition(":")[2]
         if re.search(r"server\.properties|/mnt/shared/config", target):

@@ -99,6 +99,8 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
         notes.append(f"no file is of {them}: {first.name} is assumed there")
     elects_unclean = any(one.properties.get(UNCLEAN) == "true" for one in facts.controllers)
     min_isr = _min_isr_of_controllers(facts)
+    if not facts.controllers and _may_begin_with_elr(facts) and any(MIN_ISR in one.properties for one in facts.brokers):
+        notes.append(f"no file is of a controller: with the ELR, its {MIN_ISR} counts for all brokers")
     brokers = []
     for one in ids:
         node = nodes.get(one, first)

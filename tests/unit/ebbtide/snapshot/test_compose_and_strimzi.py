@@ -190,3 +190,19 @@ def test_a_release_that_ebbtide_does_not_know_is_named(tmp_path: Path, capsys: p
     file.write_text("services:\n  a:\n    image: apache/kafka:2.8.1\n")
     assert main(["advise", str(file)]) == 4
     assert "does not know the release of the files, Kafka 2.8.1" in " ".join(capsys.readouterr().err.split())
+
+
+ALONE = """services:
+  b:
+    image: apache/kafka:4.1.1
+    extends: {service: a}
+    environment: {KAFKA_NODE_ID: 2, KAFKA_PROCESS_ROLES: broker, KAFKA_MIN_INSYNC_REPLICAS: 2}
+"""
+
+
+def test_a_broker_without_its_controllers_is_said_to_depend_on_them(tmp_path: Path) -> None:
+    said = read(tmp_path, ALONE).assumed
+    assert "no file is of a controller: with the ELR, its min.insync.replicas counts for all brokers" in said
+    assert "what b extends was not read: settings there are not known" in said
+    said = read(tmp_path, ALONE.replace("4.1.1", "4.0.0")).assumed
+    assert not any("no file is of a controller" in one for one in said)
