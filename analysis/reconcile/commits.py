@@ -30,7 +30,7 @@ from analysis.reconcile.model import GroupsOfKind, LostCommits
 from analysis.rows.facts import Facts
 from analysis.spark.sql import DataFrame, F, SparkSession, Window
 from analysis.spark.tables import RecordTables
-from ebbtide.record.tables import schema_of_rows
+from ebbtide.record.tables import SENT_ONCE_NS, schema_of_rows
 from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 
 REGISTER = ["run", "group", "topic", "partition"]
@@ -146,8 +146,9 @@ def judged_commits(spark: SparkSession, tables: RecordTables, runs: Sequence[Fac
 def writes_of(commits: DataFrame) -> DataFrame:
     """Return the commits, one row each: `made` is what is known of it, as a struct.
 
-    The struct has `acked`, `asked_ns`, `done_ns`, `commit` and `offset`. A commit that was acked was
-    in the register from some time between the two on; any other at any time after `asked_ns`.
+    The struct has `acked`, `once`, `asked_ns`, `done_ns`, `commit` and `offset`. A commit that was acked was
+    in the register from some time between the two on; any other at any time after `asked_ns`. Only one that
+    was sent `once` was not stored again later: a request that a client gave up may arrive late.
     """
     acked = (F.col("status") == "acked") & F.col("done_ns").isNotNull()
     return (
@@ -155,11 +156,12 @@ def writes_of(commits: DataFrame) -> DataFrame:
         .groupBy(*REGISTER, "commit")
         .agg(
             F.bool_and(acked).alias("acked"),
+            F.bool_and(acked & (F.col("done_ns") - F.col("asked_ns") < SENT_ONCE_NS)).alias("once"),
             F.min("asked_ns").alias("asked_ns"),
             F.max("done_ns").alias("done_ns"),
             F.min("offset").alias("offset"),
         )
-        .select(*REGISTER, "commit", F.struct("asked_ns", "done_ns", "acked", "commit", "offset").alias("made"))
+        .select(*REGISTER, "commit", F.struct("asked_ns", "done_ns", "acked", "commit", "offset", "once").alias("made"))
     )
 
 

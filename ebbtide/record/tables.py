@@ -161,6 +161,12 @@ done_ns int64?
 has no offset (`offset` null too), or one that no journal has.
 """
 
+SENT_ONCE_NS = 50_000_000
+"""A commit that was acked within this time was sent once: clients wait twice as long before they send it again.
+
+Of any other, an earlier request may arrive after later commits, and be stored once more.
+"""
+
 COPIES = _schema("""
 group string
 topic string

@@ -115,4 +115,8 @@ def shows_older(answer: Row, than: Row, rows: list[Row]) -> bool:
     if answer["offset"] is None:
         return True
     shown = [row for row in writes(rows) if row["commit"] == answer["commit"]]
-    return bool(shown) and all(is_acked(row) and row["done_ns"] < than["asked_ns"] for row in shown)
+    return bool(shown) and all(_is_sent_once(row) and row["done_ns"] < than["asked_ns"] for row in shown)
+
+
+def _is_sent_once(row: Row) -> bool:
+    return is_acked(row) and row["done_ns"] - row["asked_ns"] < 50_000_000

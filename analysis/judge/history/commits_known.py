@@ -28,6 +28,7 @@ from analysis.record.record import Record
 from analysis.record.row_batches import Rows
 from analysis.record.scans import Scan
 from ebbtide.record.rows import PartitionState
+from ebbtide.record.tables import SENT_ONCE_NS
 from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 
 _Register = tuple[str, str, int]
@@ -106,8 +107,12 @@ def _answers(rows: Sequence[Row], one: _Failover) -> Iterator[tuple[Row, Row, Ro
             made = by_number.get((_register(row), row["commit"]), [])
             if row["offset"] is None:
                 yield newest[_register(row)], row, None
-            elif len(made) == 1 and made[0]["status"] == "acked":
+            elif len(made) == 1 and made[0]["status"] == "acked" and _took_ns(made[0]) < SENT_ONCE_NS:
                 yield newest[_register(row)], row, made[0]
+
+
+def _took_ns(row: Row) -> int:
+    return int(str(row["done_ns"])) - int(str(row["asked_ns"]))
 
 
 def _register(row: Row) -> _Register:

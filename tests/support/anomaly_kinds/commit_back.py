@@ -55,10 +55,10 @@ CASES: Cases = {
 UNKNOWN: Unknown = UNKNOWN_COMMITS
 
 MUTANTS: tuple[Mutant, ...] = (
-    (rule, "served.offset IS NULL OR (made.acked AND", "(made.acked AND"),
+    (rule, "served.offset IS NULL OR (made.once AND", "(made.once AND"),
     (rule, " AND before.served.done_ns < asked_ns", ""),
     (rule, 'F.col("settled") & F.col("before.settled")', 'F.col("settled")'),
-    (rule, "made.acked AND ", ""),
+    (rule, "made.once AND ", ""),
     (rule, "made.done_ns < before.made.asked_ns", "made.asked_ns < before.made.asked_ns"),
     (rule, 'F.col("settled") & F.col("before.settled")', 'F.col("before.settled")'),
 )

@@ -53,6 +53,14 @@ CASES: Cases = {
                 lambda b: b.commit(1, 10, asked_ns=1, done_ns=50).commit(2, 20, asked_ns=40, done_ns=45).answer(1, 10),
                 {},
             ),
+            "a commit that was sent again by its client may be stored once more, however late": (
+                lambda b: (
+                    b.commit(1, 10, asked_ns=1, done_ns=60_000_001)
+                    .commit(2, 20, asked_ns=60_000_002, done_ns=60_000_003)
+                    .answer(1, 10, broker=3, asked_ns=60_000_004, done_ns=60_000_005)
+                ),
+                {},
+            ),
             "a commit of nobody that is known is no evidence": (
                 lambda b: b.commit(1, 10).commit(2, 20).answer(None, 10).answer(99, 5),
                 {},
@@ -99,9 +107,10 @@ CASES: Cases = {
 UNKNOWN: Unknown = UNKNOWN_COMMITS
 
 MUTANTS: tuple[Mutant, ...] = (
-    (rule, "served.offset IS NULL OR (made.acked AND made.done_ns < newest.asked_ns)", "served.offset IS NULL"),
+    (rule, "served.offset IS NULL OR (made.once AND made.done_ns < newest.asked_ns)", "served.offset IS NULL"),
     (rule, "made.done_ns < newest.asked_ns", "made.asked_ns < newest.asked_ns"),
-    (rule, "made.acked AND ", ""),
+    (rule, "made.once AND ", ""),
+    (rule, "made.once AND ", "made.acked AND "),
     (rule, "shown_ns IS NULL OR shown_ns <= done_ns", "true"),
     (rule, "shown_ns IS NULL OR shown_ns <= done_ns", "shown_ns IS NULL"),
     (rule, '.where("made.acked")', ""),

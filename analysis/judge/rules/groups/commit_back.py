@@ -1,7 +1,7 @@
 """commit-back: a group's committed offset that was served went back.
 
 The rule: one item an answer that shows nothing, or an older commit than the answer before it showed.
-Older means: acked before the other was sent.
+Older means: sent once, and acked before the other was sent.
 
 The data: commits, and the answers that count, settled or not (the module commits). An answer that is
 not settled was served all the same, and a member that asks then begins at the older commit.
@@ -37,7 +37,7 @@ def _items(work: Work) -> DataFrame | None:
         commits.answers_of(work.spark, rows, work.tables.watermarks, work.runs)
         .withColumn("before", before)
         .where("before.made IS NOT NULL AND before.served.done_ns < asked_ns")
-        .where("served.offset IS NULL OR (made.acked AND made.done_ns < before.made.asked_ns)")
+        .where("served.offset IS NULL OR (made.once AND made.done_ns < before.made.asked_ns)")
     )
     details: dict[str, str | Column] = {
         "group": "group",

@@ -9,8 +9,8 @@ The data: commits, and the answers that count and are settled (the module commit
 
 Why it is sound: a coordinator acks a commit once every in-sync replica has it, and serves it from then
 on. The commit that was served can be in the register now only if it was applied after the lost one.
-That is ruled out only if it was acked before the lost one was sent. So a served commit with an unknown
-outcome, or one that no journal has, is no evidence. Nor is a commit lost that any later answer shows.
+That is ruled out only if it was sent once and acked before the lost one was sent. So a served commit with an
+unknown outcome, or one that no journal has, is no evidence. Nor is a commit lost that any later answer shows.
 
 When it cannot tell: as the module commits says. A commit that a later one replaced before anybody
 asked was lost to nobody.
@@ -34,7 +34,7 @@ def _items(work: Work) -> DataFrame | None:
     missing = _with_newest(
         commits.answers_of(work.spark, rows, work.tables.watermarks, work.runs), commits.writes_of(rows)
     ).where(
-        "settled AND newest IS NOT NULL AND (served.offset IS NULL OR (made.acked AND made.done_ns < newest.asked_ns))"
+        "settled AND newest IS NOT NULL AND (served.offset IS NULL OR (made.once AND made.done_ns < newest.asked_ns))"
     )
     shown = (
         rows.where("status = 'served' AND commit IS NOT NULL")
