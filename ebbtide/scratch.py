@@ -27,8 +27,9 @@ IMAGE = "ebbtide-image-"
 MAVEN = "ebbtide-maven-"
 PYTEST = "ebbtide-pytest-"
 UNPACKED = "ebbtide-unpacked-"
+STORES = "ebbtide-stores-"
 JUDGING = "ebbtide-judging-"
-_PREFIXES = (JUDGING, SPARK, DOCTOR, IMAGE, MAVEN, PYTEST, UNPACKED)
+_PREFIXES = (JUDGING, SPARK, DOCTOR, IMAGE, MAVEN, PYTEST, UNPACKED, STORES)
 """A judging process that is killed with its folder leaves one of Spark, so that comes later."""
 _KILL_TIMEOUT_S = 10.0
 _LOCK = "owner.lock"
@@ -38,7 +39,7 @@ class ScratchFolder:
     """A new temporary folder that belongs to this process until `remove`."""
 
     def __init__(self, prefix: str = SPARK) -> None:
-        """`prefix`: `SPARK`, `DOCTOR`, `IMAGE`, `MAVEN`, `PYTEST`, `UNPACKED` or `JUDGING`."""
+        """`prefix`: `SPARK`, `DOCTOR`, `IMAGE`, `MAVEN`, `PYTEST`, `UNPACKED`, `STORES` or `JUDGING`."""
         self.path = Path(tempfile.mkdtemp(prefix=prefix))
         unlocked = self.path / f".{_LOCK}"
         self._lock = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -67,7 +67,7 @@ def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProd
             bootstrap_servers=list(bootstrap),
             client_id=f"ebbtide-producer-{config.id}",
             **kafka_python_settings(config),
-            **client_security(config.endpoints),
+            **client_security(config.endpoints, config.bootstrap),
         )
     except (KafkaConfigurationError, ValueError) as error:
         raise refused_settings("kafka-python", f"producer {config.id}", str(error)) from None

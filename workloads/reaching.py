@@ -5,6 +5,7 @@ The configuration of a client names the file and never holds a password: it is a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def connection_to(
     )
 
 
-def client_security(endpoints: Endpoints) -> dict[str, object]:
+def client_security(endpoints: Endpoints, bootstrap: Sequence[str]) -> dict[str, object]:
     """Return kafka-python's settings for TLS and SASL; none for a plain listener."""
     if endpoints.command_config is None:
         return {}
@@ -46,9 +47,7 @@ def client_security(endpoints: Endpoints) -> dict[str, object]:
     if security.has_tls:
         settings["ssl_context"] = security.tls_context()
     if security.login is not None:
-        settings["sasl_mechanism"] = security.login.mechanism
-        settings["sasl_plain_username"] = security.login.username
-        settings["sasl_plain_password"] = security.login.password
+        settings |= security.login.settings(bootstrap[0])
     return settings
 
 

@@ -71,7 +71,7 @@ def open_consumer(
 ) -> RejoiningConsumer:
     """Return kafka-python's consumer with the settings of `workloads.library_settings`."""
     return RejoiningConsumer(
-        bootstrap_servers=list(bootstrap), client_id=name, **settings, **client_security(endpoints)
+        bootstrap_servers=list(bootstrap), client_id=name, **settings, **client_security(endpoints, bootstrap)
     )
 
 

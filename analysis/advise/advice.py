@@ -9,10 +9,10 @@ from packaging.version import Version
 
 from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.answers import STATES_MAX, AnswerCache, ModelDesk
-from analysis.advise.assumption import KAFKA, Assumption
+from analysis.advise.assumption import KAFKA, Assumption, parse_assumption
 from analysis.advise.controllers import controllers_note
-from analysis.advise.danger import DangerNow, LastHolder, dangers_now, last_holders
-from analysis.advise.events import AdvisedEvent, event_for
+from analysis.advise.danger import DangerNow, LastHolder, bring_back, dangers_now, last_holders
+from analysis.advise.events import AdvisedEvent, event_for, fixed_events
 from analysis.advise.groups import (
     TopicGroup,
     brokers_in_words,
@@ -40,9 +40,9 @@ ADVICE_VERSION = 1
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """All that is said about a cluster; `after` and `assumed` are None without an assumption.
 
-    `groups` are the worst first. `changes` are those that save most for the whole cluster. `prices` are those of the
-    assumed release and feature levels. `unchanged` are assumed values that are today's; `changes_nothing`: all are,
-    but for a release that the snapshot does not say.
+    `bring_back` is what to do first where brokers are dead. `groups` are the worst first. `changes` are those that
+    save most for the whole cluster. `prices` are those of the assumed release and feature levels. `unchanged` are
+    assumed values that are today's; `changes_nothing`: all are, but for a release that the snapshot does not say.
     """
 
     snapshot: ClusterSnapshot
@@ -51,6 +51,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     assumed: str | None
     dangers: tuple[DangerNow, ...]
     last_holders: tuple[LastHolder, ...] = ()
+    bring_back: str | None = None
     defects: tuple[KnownDefect, ...]
     groups: tuple[AdvisedGroup, ...]
     changes: tuple[ClusterChange, ...] = ()
@@ -95,7 +96,7 @@ def advise(
     changes_nothing = after is not None and changes is not None and len(unchanged) == len(changes.values)
     cache: AnswerCache = {}
     desk = ModelDesk(today, states_max=states_max, known=cache)
-    later = None if after is None else ModelDesk(after, states_max=states_max, known=cache)
+    later = None if after is None else desk.at(after)
     advised = []
     for done, group in enumerate(groups):
         progress(done, len(groups))
@@ -108,9 +109,10 @@ def advise(
         assumed=None if after is None or changes is None else changes.in_words(),
         dangers=tuple(dangers_now(snapshot, today, pattern)),
         last_holders=tuple(last_holders(snapshot, pattern)),
+        bring_back=bring_back(snapshot, pattern),
         defects=defects_of(today),
         groups=tuple(advised),
-        changes=best_changes(advised),
+        changes=tuple(_with_worse(one, groups, desk, snapshot) for one in best_changes(advised)),
         notes=(*_notes(snapshot, groups, today, after, assumed), *_unchanged_notes(unchanged, changes_nothing)),
         prices={} if after is None else release_prices(today, after),
         unchanged=tuple(unchanged),
@@ -189,6 +191,24 @@ def _advised_group(
     )
 
 
+def _with_worse(
+    change: ClusterChange, groups: Sequence[TopicGroup], desk: ModelDesk, snapshot: ClusterSnapshot
+) -> ClusterChange:
+    """Return a change with the events that lose acks=all records after it, and none today."""
+    assumed = parse_assumption(change.assume)
+    later = desk.at(assumed.release(desk.release, snapshot.features))
+    found: dict[str, None] = {}
+    for group in groups:
+        if not set(group.topics) & set(change.topics):
+            continue
+        after = assumed.group(group)
+        for event in fixed_events(after, later.release):
+            if later.answer(event, after, "all").says == "loses":
+                today = desk.answer(event_for(event, group, desk.release), group, "all")
+                found |= {event.in_words: None} if today.says == "survives" else {}
+    return msgspec.structs.replace(change, worse=tuple(found))
+
+
 def line_of(event: AdvisedEvent, group: TopicGroup, desk: ModelDesk) -> AdviceLine:
     """Return the line of an event; one that takes down more replicas than there are is that of all of them."""
     fitting = event_for(event, group, desk.release)
@@ -258,8 +278,10 @@ def _notes(
     notes += racks_notes(snapshot)
     if still := [group for group in groups if 1 < group.settings.rf >= group.brokers]:
         count = sum(len(group.topics) for group in still)
-        has = "has" if count == 1 else "have"
-        notes.append(f"{plural(count, 'topic')} {has} a replica on each broker: none can move, so no line is on moves")
+        has, it_has = ("has", "it has") if count == 1 else ("have", "they have")
+        notes.append(
+            f"{plural(count, 'topic')} {has} a replica on each broker, so none can move: {it_has} no line on moves"
+        )
     if after is not None and after.has_elr and not after.is_elr_on and not today.is_elr_on:
         notes.append("the assumed cluster has the ELR off: an upgrade alone does not turn it on")
     return [*notes, controllers_note(snapshot)]

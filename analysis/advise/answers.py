@@ -51,6 +51,10 @@ class ModelDesk:
         self._states_max = states_max
         self._known: AnswerCache = {} if known is None else known
 
+    def at(self, release: ReleaseFacts) -> ModelDesk:
+        """Return a desk for another release, which knows the same answers."""
+        return ModelDesk(release, states_max=self._states_max, known=self._known)
+
     def answer(self, event: AdvisedEvent, group: TopicGroup, acks: ModelAcks) -> EventAnswer:
         """Return what the model says; RF or a budget beyond the explorer's is unknown."""
         if acks == "all" and self.release.refuses_acks_all(group.settings.rf, group.settings.min_isr):

@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from analysis.advise.groups import broker_level, final_replicas
+from analysis.advise.groups import broker_level, brokers_in_words, final_replicas, hosting_brokers
 from analysis.advise.release import ReleaseFacts
+from ebbtide.shown_text import plural
 from ebbtide.snapshot.model import MIN_ISR, ClusterSnapshot, SnapshotPartition
 
 EXAMPLES_MAX = 5
@@ -61,6 +62,26 @@ def last_holders(snapshot: ClusterSnapshot, pattern: str = "*") -> list[LastHold
         LastHolder(broker=broker, count=len(names), examples=tuple(names[:EXAMPLES_MAX]))
         for broker, names in sorted(held.items(), key=lambda one: (-len(one[1]), one[0]))
     ]
+
+
+def bring_back(snapshot: ClusterSnapshot, pattern: str = "*") -> str | None:
+    """Return what to do first where brokers with replicas are not alive; None where all are."""
+    dead = hosting_brokers(snapshot) - {one.id for one in snapshot.brokers}
+    waiting = [
+        partition
+        for topic in snapshot.topics
+        if fnmatchcase(topic.name, pattern)
+        for partition in topic.partitions
+        if dead & set(final_replicas(partition)) - set(partition.isr)
+    ]
+    if not waiting or not snapshot.brokers:
+        return None
+    missing = sorted({one for partition in waiting for one in dead & set(final_replicas(partition))})
+    last = sum(partition.leader < 0 for partition in waiting)
+    led = f", of which {last:,} {'has' if last == 1 else 'have'} no leader" if last else ""
+    whose = "its disk: it has" if len(missing) == 1 else "their disks: they have"
+    waits = plural(len(waiting), "partition")
+    return f"bring {brokers_in_words(missing)} back, with {whose} replicas of {waits}{led}"
 
 
 def dangers_now(snapshot: ClusterSnapshot, release: ReleaseFacts, pattern: str = "*") -> list[DangerNow]:

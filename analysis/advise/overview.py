@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import msgspec
 
@@ -11,7 +11,7 @@ from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.assumption import Assumption, is_of_topics, parse_assumption
 from analysis.advise.events import LIKELIHOODS, Likelihood
 from analysis.advise.groups import TopicGroup
-from analysis.advise.prices import Prices
+from analysis.advise.prices import Prices, prices_of_topics
 from analysis.advise.remedies import Remedy, RemedyPart, changes_in_words, costs_of
 
 CHANGES_MAX = 3
@@ -20,7 +20,8 @@ CHANGES_MAX = 3
 class ClusterChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change for all topics that it helps, its price, and what it saves beyond the changes before it.
 
-    `costs` says what the price is paid in. `saves` are events that lose acks=all records of some topic today.
+    `costs` says what the price is paid in. `saves` are events that lose acks=all records of some topic today, and
+    `worse` those that lose some only after the change.
     """
 
     assume: str
@@ -29,6 +30,7 @@ class ClusterChange(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[str, ...]
     topics: tuple[str, ...]
     saves: tuple[str, ...]
+    worse: tuple[str, ...] = ()
 
 
 def losing_lines(group: AdvisedGroup) -> Iterator[AdvisedLine]:
@@ -86,7 +88,7 @@ def best_changes(groups: Sequence[AdvisedGroup]) -> tuple[ClusterChange, ...]:
         new = {at: one for at, one in fits[best].items() if any((at, key) not in saved for key in one.keys)}
         parts = [one for one in remedies[best].parts if one not in made]
         made += parts
-        prices = _prices_beyond(paid, parts, new.values())
+        prices = _prices_beyond(paid, parts, {groups[at].group.topics: one for at, one in new.items()})
         paid |= {name for name in prices if not is_of_topics(name.partition("=")[0])}
         chosen.append(
             ClusterChange(
@@ -109,15 +111,17 @@ def best_changes(groups: Sequence[AdvisedGroup]) -> tuple[ClusterChange, ...]:
     return tuple(chosen)
 
 
-def _prices_beyond(paid: Set[str], parts: Sequence[RemedyPart], remedies: Iterable[Remedy]) -> Prices:
-    """Return the prices of what is new in remedies: those of the worst topics, where they differ."""
-    prices: Prices = {}
-    for remedy in remedies:
+def _prices_beyond(paid: Set[str], parts: Sequence[RemedyPart], remedies: Mapping[tuple[str, ...], Remedy]) -> Prices:
+    """Return the prices of what is new in the remedies of some topics."""
+    found: dict[tuple[str, ...], Prices] = {}
+    for topics, remedy in remedies.items():
         old = {name for one in remedy.parts if one not in parts for name in one.values}
-        for name, price in remedy.prices.items():
-            if name not in paid and name.partition("=")[0] not in old:
-                prices.setdefault(name, price)
-    return prices
+        found[topics] = {
+            name: price
+            for name, price in remedy.prices.items()
+            if name not in paid and name.partition("=")[0] not in old
+        }
+    return prices_of_topics(found)
 
 
 def _fitting(assume: str, groups: Sequence[AdvisedGroup]) -> Iterator[tuple[int, Remedy]]:

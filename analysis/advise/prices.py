@@ -28,6 +28,8 @@ COSTS = {
 }
 """What the price of a value is paid in, the cheapest first."""
 
+_NAMED_MAX = 3
+
 RESTART = "every node restarts on another release"
 NO_WAY_BACK = "no way back to a release that does not know this level"
 
@@ -59,6 +61,22 @@ def release_prices(today: ReleaseFacts, after: ReleaseFacts) -> Prices:
     return prices
 
 
+def prices_of_topics(prices: Mapping[tuple[str, ...], Prices]) -> Prices:
+    """Return the prices that some topics pay as one; where not all pay the same, each price names its topics."""
+    payers: dict[str, dict[str, list[str]]] = {}
+    for topics, paid in prices.items():
+        for name, price in paid.items():
+            payers.setdefault(name, {}).setdefault(price, []).extend(topics)
+    all_topics = sum(map(len, prices))
+
+    def in_words(name: str) -> Iterator[str]:
+        for price, topics in payers[name].items():
+            more = f" and {len(topics) - _NAMED_MAX:,} more" if len(topics) > _NAMED_MAX else ""
+            yield price if len(topics) == all_topics else f"{price} ({', '.join(topics[:_NAMED_MAX])}{more})"
+
+    return {name: "; ".join(in_words(name)) for name in payers}
+
+
 def topic_prices(
     values: Mapping[str, str], today: GroupSettings, after: GroupSettings, release: ReleaseFacts
 ) -> Prices:
@@ -75,7 +93,8 @@ def _topic_prices(today: GroupSettings, after: GroupSettings, release: ReleaseFa
         )
     if after.rf < today.rf:
         yield RF, f"{plural(today.rf - after.rf, 'copy', 'copies')} fewer of each record"
-    if (after.rf, after.min_isr) != (today.rf, today.min_isr):
+    is_refused = release.refuses_acks_all(after.rf, after.min_isr)
+    if is_refused or (after.rf, after.effective_min_isr) != (today.rf, today.effective_min_isr):
         yield MIN_ISR, _refused_while(after, release)
     if after.flush_messages < today.flush_messages:
         each = "batch" if after.flush_messages == 1 else f"{after.flush_messages:,} records"
@@ -96,4 +115,5 @@ def _refused_while(after: GroupSettings, release: ReleaseFacts) -> str:
     if down == after.rf:
         return "a record may be acked that only one broker has"
     counts = f"it counts as {after.rf}, the RF; " if after.min_isr > after.rf else ""
-    return f"{counts}with {down} of {after.rf} replicas down or out of the ISR, nothing can be written with acks=all"
+    are = "is" if down == 1 else "are"
+    return f"{counts}acks=all is refused while {down} of {after.rf} replicas {are} out of the ISR"

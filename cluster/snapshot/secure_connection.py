@@ -109,9 +109,7 @@ class SecureConnection(BrokerConnection):
                 got=login.mechanism,
                 allowed=", ".join(shaken.mechanisms) or "none: the listener has no SASL",
             )
-        mechanism = get_sasl_mechanism(login.mechanism)(
-            sasl_plain_username=login.username, sasl_plain_password=login.password, sasl_mechanism=login.mechanism
-        )
+        mechanism = get_sasl_mechanism(login.mechanism)(**login.settings(self.address))
         try:
             while not mechanism.is_done():
                 asked = SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes())
@@ -129,7 +127,9 @@ class SecureConnection(BrokerConnection):
             "the broker refused the login",
             where=self.address,
             got=f"{login.mechanism}: {got.replace(login.password, HIDDEN) if login.password else got}",
-            allowed="the username and password in sasl.jaas.config",
+            allowed="the username and password in sasl.jaas.config"
+            if login.token is None
+            else "a token that it trusts",
         )
 
     def _read(self, count: int) -> bytes:

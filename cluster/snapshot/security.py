@@ -12,23 +12,22 @@ from pathlib import Path
 
 import msgspec
 
+from cluster.snapshot.stores import StoreUnreadable, show_certificate, trust
+from cluster.snapshot.tokens import MSK, OAUTH, TokenSource
 from ebbtide.errors import UsageError
 from ebbtide.properties_file import parse
 from ebbtide.shown_text import HIDDEN
-from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file, read_text
+from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTH, MSK)
+STORES = ("PEM", "PKCS12", "JKS")
 _KAFKAS_WORDS = (
     *PROTOCOLS,
     *MECHANISMS,
-    "AWS_MSK_IAM",
+    *STORES,
     "GSSAPI",
-    "OAUTHBEARER",
     "BCFKS",
-    "JKS",
-    "PEM",
-    "PKCS12",
     "TLS",
 )
 _KAFKAS_MODULES = (
@@ -39,20 +38,34 @@ _KAFKAS_MODULES = (
     "IAMLoginModule",
 )
 _OPTION = "--command-config"
+_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _TRIMMED = "".join(map(chr, range(0x21)))
 """What Java's `trim` takes off a value, and so Kafka off most of its properties."""
-_MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": MECHANISMS[1:]}
+_MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": MECHANISMS[1:3]}
+_IAM_HANDLER = "IAMOAuthBearerLoginCallbackHandler"
+"""The class by which a Java client of AWS MSK gets tokens for OAUTHBEARER."""
 _JAAS_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 _JAAS_LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _JAAS_VALUE = re.compile(r'(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]+)')
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """A SASL login; it is in no message and no snapshot."""
+    """A SASL login, by a password or a token; it is in no message and no snapshot."""
 
     mechanism: str
-    username: str
-    password: str
+    username: str = ""
+    password: str = ""
+    token: TokenSource | None = None
+
+    def settings(self, address: str) -> dict[str, object]:
+        """Return kafka-python's settings for a login at a broker."""
+        if self.token is not None:
+            return {"sasl_mechanism": self.mechanism, "sasl_oauth_token_provider": self.token.provider(address)}
+        return {
+            "sasl_mechanism": self.mechanism,
+            "sasl_plain_username": self.username,
+            "sasl_plain_password": self.password,
+        }
 
     def __repr__(self) -> str:
         return f"Login({self.mechanism})"
@@ -65,7 +78,9 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
     login: Login | None = None
     truststore: Path | None = None
     keystore: Path | None = None
-    key_password: str = ""
+    truststore_password: str | None = None
+    keystore_password: str | None = None
+    key_password: str | None = None
     checks_host: bool = True
 
     def __repr__(self) -> str:
@@ -75,9 +90,6 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
     def has_tls(self) -> bool:
         """Whether connections are encrypted."""
         return self.protocol.endswith("SSL")
-
-    def _password(self) -> str:
-        return self.key_password
 
     def tls_context(self) -> ssl.SSLContext:
         """Return the context for TLS. Raises `UsageError` for certificates that cannot be read.
@@ -90,14 +102,14 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
             if path is None:
                 continue
             try:
-                read_text(path)
-                if path is self.truststore:
-                    context.load_verify_locations(cafile=path)
+                if key.startswith("ssl.truststore"):
+                    trust(context, path, self.truststore_password)
                 else:
-                    # Without a password, Python would ask for one at the terminal.
-                    context.load_cert_chain(path, None, self._password)
+                    show_certificate(context, path, self.keystore_password, self.key_password)
             except UnreadableFile as error:
                 raise _unreadable(key, error.got) from None
+            except StoreUnreadable as error:
+                raise _unreadable(key, str(error), error.next) from None
             except (ssl.SSLError, OSError) as error:
                 reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
                 raise _unreadable(key, reason) from None
@@ -125,7 +137,9 @@ def security_from(path: Path) -> Security:
         login=_login(values) if protocol.startswith("SASL") else None,
         truststore=_path(values, "ssl.truststore.location"),
         keystore=_path(values, "ssl.keystore.location"),
-        key_password=values.get("ssl.key.password", ""),
+        truststore_password=values.get("ssl.truststore.password"),
+        keystore_password=values.get("ssl.keystore.password"),
+        key_password=values.get("ssl.key.password"),
         checks_host=bool(algorithm),
     )
 
@@ -144,16 +158,40 @@ def _login(values: dict[str, str]) -> Login:
     if mechanism not in MECHANISMS:
         raise _wrong("sasl.mechanism", _shown(mechanism), ", ".join(MECHANISMS))
     jaas = values.get("sasl.jaas.config", "")
+    named = {key: _unquote(value) for key, value in _JAAS_VALUE.findall(jaas)}
+    if mechanism in (OAUTH, MSK):
+        return Login(mechanism=OAUTH, token=_token_source(values, mechanism, named))
     module = next((name for name in _MODULES if name in jaas.split("required")[0]), None)
     if module is None or mechanism not in _MODULES[module]:
         wanted = next(name for name, mechanisms in _MODULES.items() if mechanism in mechanisms)
         other = next((name for name in _KAFKAS_MODULES if name in jaas), "no module that Ebbtide knows")
         shown = other if jaas else "nothing"
         raise _wrong("sasl.jaas.config", shown, f'a {wanted} required username="..." password="...";')
-    named = {key: _unquote(value) for key, value in _JAAS_VALUE.findall(jaas)}
     if not named.get("username") or "password" not in named:
         raise _wrong("sasl.jaas.config", f"{module} without username or password", 'username="..." password="...";')
     return Login(mechanism=mechanism, username=named["username"], password=named["password"])
+
+
+def _token_source(values: dict[str, str], mechanism: str, named: dict[str, str]) -> TokenSource:
+    if mechanism == MSK or _IAM_HANDLER in values.get("sasl.login.callback.handler.class", ""):
+        return TokenSource(mechanism=MSK, profile=named.get("awsProfileName", ""), role=named.get("awsRoleArn", ""))
+    place = "sasl.oauthbearer.client.credentials"
+    source = TokenSource(
+        mechanism=OAUTH,
+        endpoint=values.get(_ENDPOINT, ""),
+        client=values.get(f"{place}.client.id") or named.get("clientId", ""),
+        secret=values.get(f"{place}.client.secret") or named.get("clientSecret", ""),
+        scope=values.get("sasl.oauthbearer.scope") or named.get("scope", ""),
+        subject=named.get("unsecuredLoginStringClaim_sub", ""),
+    )
+    scheme = source.endpoint.partition("://")[0]
+    if scheme not in ("https", "http", "file") and not source.subject:
+        got = HIDDEN if source.endpoint else "nothing"
+        raise _wrong(_ENDPOINT, got, "https://... of a token endpoint, or file:///... of a token")
+    if scheme in ("https", "http") and not (source.client and source.secret):
+        allowed = 'OAuthBearerLoginModule required clientId="..." clientSecret="...";'
+        raise _wrong("sasl.jaas.config", "no clientId or no clientSecret", allowed)
+    return source
 
 
 def _unquote(value: str) -> str:
@@ -168,16 +206,8 @@ def _character(found: re.Match[str]) -> str:
 
 def _check_store(values: dict[str, str], store: str) -> None:
     kind = values.get(f"ssl.{store}.type", "").upper()
-    location = values.get(f"ssl.{store}.location", "")
-    is_binary = location.lower().endswith((".jks", ".p12", ".pfx", ".keystore", ".truststore"))
-    if kind not in ("", "PEM") or (not kind and is_binary):
-        raise UsageError(
-            "Ebbtide reads certificates as PEM only",
-            where=f"{_OPTION}: ssl.{store}.{'type' if kind else 'location'}",
-            got=_shown(kind) if kind else "the name of another kind of file",
-            allowed="PEM",
-            next=f"keytool -exportcert -rfc -keystore STORE -file {store}.pem    (for a JKS {store})",
-        )
+    if kind not in ("", *STORES):
+        raise _wrong(f"ssl.{store}.type", _shown(kind), ", ".join(STORES))
     for key in (f"ssl.{store}.certificates", f"ssl.{store}.certificate.chain", f"ssl.{store}.key"):
         if key in values:
             raise _wrong(key, "certificates within the properties", f"ssl.{store}.location with the path of a PEM file")
@@ -199,9 +229,9 @@ def _shown(value: str) -> str:
     return value if value in _KAFKAS_WORDS else HIDDEN
 
 
-def _unreadable(key: str, reason: str | None) -> UsageError:
-    where = f"{_OPTION}: {key}"
-    return UsageError("the certificates cannot be read", where=where, got=reason, allowed="a PEM file")
+def _unreadable(key: str, reason: str | None, next: str | None = None) -> UsageError:
+    what, allowed = "the certificates cannot be read", "a PEM, PKCS12 or JKS file"
+    return UsageError(what, where=f"{_OPTION}: {key}", got=reason, allowed=allowed, next=next)
 
 
 def _wrong(key: str, got: str, allowed: str) -> UsageError:

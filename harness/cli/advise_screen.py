@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from analysis.advise.advice import Advice
 from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.events import WORST
 from analysis.advise.headline import headline
 from analysis.advise.overview import ClusterChange
-from ebbtide.folding import fold_line, shown_width
+from analysis.advise.prices import prices_of_topics
+from ebbtide.folding import fold_line, fold_words, shown_width
 from ebbtide.shown_text import plural
 
 LINES_MAX = 60
@@ -18,21 +20,26 @@ _NOTES_MAX = 3
 _EVENTS_MAX = 4
 _NAMED_MAX = 4
 _SAVES_MAX = 2
-_OPEN = ("loses", "unknown", "refused")
+_DEFECTS_MAX = 3
+_OWN = {"__consumer_offsets": "where groups are", "__transaction_state": "how transactions ended"}
+"""What records of Kafka's own topics hold."""
 
 
 def print_screen(advice: Advice) -> None:
-    """Print what fits into 60 lines. The better groups get one line each first, then none, until it fits."""
+    """Print what fits into 60 lines.
+
+    Until it fits, known bugs lose their titles, the better groups get one line each, and then none.
+    """
     count = len(advice.groups)
     sizes = [(whole, count) for whole in range(count, -1, -1)] + [(0, named) for named in range(count - 1, -1, -1)]
-    for whole, named in sizes:
-        lines = [part for line in _lines(advice, whole, named) for part in fold_line(line, shown_width())]
+    for (whole, named), titles in product(sizes, (True, False)):
+        lines = [part for line in _lines(advice, whole, named, titles) for part in fold_line(line, shown_width())]
         if len(lines) <= LINES_MAX:
             break
     print("\n".join(lines))
 
 
-def _lines(advice: Advice, whole: int, named: int) -> Iterator[str]:
+def _lines(advice: Advice, whole: int, named: int, has_titles: bool) -> Iterator[str]:
     yield from _heading(advice)
     if advice.changes and advice.after is None:
         yield ""
@@ -43,15 +50,19 @@ def _lines(advice: Advice, whole: int, named: int) -> Iterator[str]:
         yield ""
         yield "Topics, the worst first: what records with acks=all do"
     for at, group in enumerate(advice.groups[:named]):
-        yield from _group(group) if at < whole else _short_group(group)
+        yield from _group(group, has_then=advice.after is not None) if at < whole else _short_group(group)
     if left := advice.groups[named:]:
         count = sum(len(one.group.topics) for one in left)
         yield f"and {plural(count, 'topic')} that {'loses' if count == 1 else 'lose'} less, or rarer"
     yield ""
     if any(line.today.event.when == WORST for group in advice.groups for line in group.lines):
         yield f"{WORST}: the network may also cut off any replica, or slow it down"
-    if advice.defects:
-        yield f"known bugs here: {', '.join(one.name for one in advice.defects)}"
+    titled = advice.defects[:_DEFECTS_MAX] if has_titles else ()
+    for defect in titled:
+        yield f"known bug here: {defect.name}: {defect.what}"
+    if left_out := [one.name for one in advice.defects[len(titled) :]]:
+        more = "more " if titled else ""
+        yield f"{plural(len(left_out), f'{more}known bug')} (--all says what): {', '.join(left_out)}"
     yield "more: --all prints each event, also for acks=0 and 1; --html FILE is a page"
 
 
@@ -60,6 +71,8 @@ def _heading(advice: Advice) -> Iterator[str]:
     elr = "ELR on" if advice.release.is_elr_on else "ELR off" if advice.release.has_elr else "no ELR"
     yield first.text
     yield from (one for one in (first.when_read, *first.more) if one is not None)
+    if advice.bring_back is not None:
+        yield f"- first {advice.bring_back}"
     for danger in advice.dangers:
         named = ", ".join(danger.examples[:2])
         more = f" and {danger.count - 2:,} more" if danger.count > 2 else ""
@@ -72,8 +85,8 @@ def _heading(advice: Advice) -> Iterator[str]:
     yield f"cluster: {snapshot.cluster_id}, Kafka {advice.release.shown}, {elr}, {brokers}, {snapshot.origin}"
     if advice.after is not None:
         yield f"assumed: {advice.assumed}"
-        prices = [group.prices for group in reversed(advice.groups)]
-        for value, price in dict(item for one in (advice.prices, *prices) for item in one.items()).items():
+        prices = prices_of_topics({one.group.topics: one.prices for one in advice.groups})
+        for value, price in (advice.prices | prices).items():
             yield f"price: {value}: {price}"
     for note in advice.notes[:_NOTES_MAX]:
         yield f"note: {note}"
@@ -87,6 +100,10 @@ def _change(number: int, change: ClusterChange) -> Iterator[str]:
     yield f"  for:   {_named(change.topics)}"
     yield f"  saves: {'; '.join(change.saves[:_SAVES_MAX])}{more}"
     yield f"  price: {change.price} ({', '.join(change.costs)})"
+    if change.worse:
+        at_worst = [one.removesuffix(f", {WORST}") for one in change.worse]
+        all_worst = not set(at_worst) & set(change.worse)
+        yield f"  worse: {'; '.join(at_worst)} ({WORST})" if all_worst else f"  worse: {'; '.join(change.worse)}"
 
 
 def _named(topics: Sequence[str]) -> str:
@@ -95,22 +112,26 @@ def _named(topics: Sequence[str]) -> str:
 
 
 def _short_group(advised: AdvisedGroup) -> Iterator[str]:
-    listed = [line for line in advised.lines if _says(line) != "survives"]
+    listed = _listed(advised)
     counted = Counter(map(_says, listed))
     says = ", ".join(f"{says} by {count}" for says, count in counted.items())
     says = f"{says} of {len(advised.lines)} events ({listed[0].today.event.likelihood})" if listed else "survives all"
-    yield f"{advised.group.settings.in_words()}: {says}: {_named(advised.group.topics)}"
+    yield f"{advised.group.settings.in_words()}: {says}: {_topics(advised)}"
 
 
-def _group(advised: AdvisedGroup) -> Iterator[str]:
-    group = advised.group
-    yield f"{group.settings.in_words()}: {_named(group.topics)}"
+def _group(advised: AdvisedGroup, *, has_then: bool) -> Iterator[str]:
+    yield f"{advised.group.settings.in_words()}: {_topics(advised)}"
+    if advised.after is not None and advised.after.settings != advised.group.settings:
+        yield f"  then: {advised.after.settings.in_words()}"
     if advised.min_isr_note is not None:
         yield f"  note: {advised.min_isr_note}"
-    listed = [line for line in advised.lines if _says(line) != "survives"]
+    listed = _listed(advised)
+    if listed and has_then:
+        yield from _row("today", "then", "event")
     for line in listed[:_EVENTS_MAX]:
         event = line.today.event
-        yield f"  {_says(line)}: {line.what}, {event.when} ({event.likelihood})"
+        what = f"{line.what}, {event.when} ({event.likelihood})"
+        yield from _row(*_today_and_then(line), what) if has_then else [f"  {_says(line)}: {what}"]
     today = [line for line in advised.lines if not line.only_for_after]
     survive = sum(line.today.acks_all.says == "survives" for line in today)
     acks_1 = sum(line.today.acks_1.says == "loses" for line in today)
@@ -119,8 +140,36 @@ def _group(advised: AdvisedGroup) -> Iterator[str]:
     yield f"  survives: {plural(survive, 'event')}; with acks=1, {acks_1} of {plural(len(today), 'event')} lose records"
 
 
+def _topics(advised: AdvisedGroup) -> str:
+    """Return the names of some topics; of Kafka's own, also what a record is to the clients that it is about."""
+    return _named([f"{one} ({_OWN[one]})" if one in _OWN else one for one in advised.group.topics])
+
+
+def _row(today: str, then: str, event: str) -> Iterator[str]:
+    start = f"  {today:<8}  {then:<8}  "
+    for line in fold_words(event, max(shown_width() - len(start), 1)):
+        yield f"{start}{line}"
+        start = " " * len(start)
+
+
+def _listed(advised: AdvisedGroup) -> list[AdvisedLine]:
+    """Return the lines that do not survive: first those that a change makes better or worse.
+
+    A line that is there only for the change counts where the change makes a difference.
+    """
+    differs = {line.key: len(set(_today_and_then(line))) > 1 for line in advised.lines}
+    listed = [
+        line for line in advised.lines if _says(line) != "survives" and (differs[line.key] or not line.only_for_after)
+    ]
+    return sorted(listed, key=lambda line: not differs[line.key])
+
+
+def _today_and_then(line: AdvisedLine) -> tuple[str, str]:
+    """Return the answers for acks=all today, and after the change."""
+    today = line.today.acks_all.says
+    return today, today if line.after is None else line.after.acks_all.says
+
+
 def _says(line: AdvisedLine) -> str:
     """Return the answer for acks=all; with an assumption also the one after it, if it differs."""
-    today = line.today.acks_all.says
-    after = today if line.after is None else line.after.acks_all.says
-    return today if after == today else f"{today}, then {after}"
+    return ", then ".join(dict.fromkeys(_today_and_then(line)))

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from kafka.admin import (
     ACL,
@@ -21,7 +22,7 @@ from live.single_node import VERSION, SingleNode
 from cluster.kafka_api.connection import BrokerConnection
 from cluster.runtime.jvm import installation_of
 from cluster.snapshot.reading import read_cluster
-from cluster.snapshot.security import Login, Security
+from cluster.snapshot.security import Login, Security, security_from
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import minor_release_of
 from ebbtide.snapshot.model import ClusterSnapshot
@@ -40,6 +41,9 @@ RIGHTS = {
 """Each user and its rights; the password is `tide`."""
 
 
+TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+
+
 class GuardedNode(SingleNode):
     """A node with a second listener, by TLS and SASL, and ACLs; `guarded` is that listener's address."""
 
@@ -52,7 +56,8 @@ class GuardedNode(SingleNode):
         module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         self._listeners = {
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_SSL",
-            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+            "listener.name.guarded.oauthbearer.sasl.jaas.config": f'{TOKENS} unsecuredLoginStringClaim_sub="node";',
             "listener.name.guarded.plain.sasl.jaas.config": f"{module} {users};",
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.certificate),
@@ -134,6 +139,29 @@ def test_the_listed_rights_are_enough(node: GuardedNode) -> None:
     assert orders.configs == {"min.insync.replicas": "1", "flush.messages": "1"}
     assert [(one.replicas, one.isr, one.elr) for one in orders.partitions] == [((1,), (1,), ())] * 2
     assert snapshot.notes == ()
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_a_token_and_a_truststore_of_java_reach_it(kind: str, node: GuardedNode, tmp_path: Path) -> None:
+    """By the properties with which a Java client does."""
+    store = ["-storetype", kind, "-storepass", "of-the-store", "-keystore", str(tmp_path / "trust")]
+    both = node.certificate.read_text()
+    (tmp_path / "ca.pem").write_text(both[both.index("-----BEGIN CERTIFICATE") :])
+    imported = ["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(tmp_path / "ca.pem"), *store]
+    subprocess.run(imported, check=True, capture_output=True)
+    properties = tmp_path / "client.properties"
+    properties.write_text(
+        f"security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\nssl.truststore.location={tmp_path / 'trust'}\n"
+        f"ssl.truststore.type={kind}\nssl.truststore.password=of-the-store\n"
+        f'sasl.jaas.config={TOKENS} unsecuredLoginStringClaim_sub="reader";\n'
+    )
+    snapshot = read_cluster([node.guarded], security_from(properties))
+    assert snapshot == msgspec.structs.replace(read_as(node, "reader"), taken_at=snapshot.taken_at)
+    (tmp_path / "stranger").write_text("a.b.c")
+    text = properties.read_text().partition("sasl.jaas.config")[0]
+    properties.write_text(f"{text}sasl.oauthbearer.token.endpoint.url=file://{tmp_path}/stranger\n")
+    with pytest.raises(UsageError, match="the broker refused the login"):
+        read_cluster([node.guarded], security_from(properties))
 
 
 def test_each_missing_right_is_named(node: GuardedNode) -> None:

@@ -29,14 +29,14 @@ def secured(tmp_path: Path) -> Endpoints:
 
 
 def test_a_client_of_an_own_cluster_connects_plainly() -> None:
-    assert client_security(PLAIN) == {}
+    assert client_security(PLAIN, ("b:9092",)) == {}
     connection = connection_to(PLAIN, "a:1")
     assert type(connection) is BrokerConnection
 
 
 def test_a_client_of_a_secured_cluster_logs_in(secured: Endpoints) -> None:
     assert isinstance(connection_to(secured, "a:1"), SecureConnection)
-    assert client_security(secured) == {
+    assert client_security(secured, ("b:9092",)) == {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_plain_username": "w",
@@ -51,4 +51,4 @@ def test_the_configuration_of_a_client_has_no_password(secured: Endpoints) -> No
 def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
     gone = Endpoints(status="s", stop="t", command_config=str(tmp_path / "gone.properties"))
     with pytest.raises(UsageError):
-        client_security(gone)
+        client_security(gone, ("b:9092",))

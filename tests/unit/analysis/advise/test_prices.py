@@ -26,10 +26,10 @@ def group(**settings: object) -> TopicGroup:
 @pytest.mark.parametrize(
     ("assumed", "today", "says"),
     [
-        ("min.insync.replicas=2", {}, "with 2 of 3 replicas down or out of the ISR, nothing can be written"),
-        ("min.insync.replicas=2", {"rf": 2}, "with 1 of 2 replicas down"),
+        ("min.insync.replicas=2", {}, "acks=all is refused while 2 of 3 replicas are out of the ISR"),
+        ("min.insync.replicas=2", {"rf": 2}, "acks=all is refused while 1 of 2 replicas is out of the ISR"),
         ("min.insync.replicas=1", {"min_isr": 2}, "a record may be acked that only one broker has"),
-        ("min.insync.replicas=4", {}, "it counts as 3, the RF; with 1 of 3 replicas down"),
+        ("min.insync.replicas=4", {}, "it counts as 3, the RF; acks=all is refused while 1 of 3 replicas is out of"),
         (
             "replication.factor=5",
             {},

@@ -86,16 +86,14 @@ def test_an_empty_identification_algorithm_checks_no_host(tmp_path: Path) -> Non
     [
         ("security.protocol=TLS", "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ("security.protocol=SASL_SSL", "GSSAPI"),
-        ("security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER", "OAUTHBEARER"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url"),
         ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN", "PlainLoginModule required"),
         (
             f'security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={SCRAM} username="a" password="b";',
             "Plain",
         ),
         (f'security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN} username="a";', "password"),
-        ("ssl.truststore.type=JKS\nssl.truststore.location=/a.jks", "keytool -exportcert -rfc -keystore STORE"),
-        ("ssl.truststore.location=/a.jks", "as PEM only"),
-        ("ssl.keystore.type=PKCS12\nssl.keystore.location=/a", "as PEM only"),
+        ("ssl.truststore.type=BCFKS\nssl.truststore.location=/a.jks", "PEM, PKCS12, JKS"),
         ("ssl.truststore.certificates=-----BEGIN", "ssl.truststore.location"),
         ("ssl.endpoint.identification.algorithm=http", "https"),
     ],

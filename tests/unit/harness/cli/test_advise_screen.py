@@ -72,7 +72,8 @@ def test_what_a_change_makes_of_a_loss_stands_beside_it(
 
     advice = advise(cluster("3.9", topic("logs", 1, 1)), assumed=parse_assumption("flush.messages=1"))
     lines = screen_of(advice, monkeypatch, capsys)
-    assert "  loses, then survives: 1 broker loses power, in sync (common)" in lines
+    assert "  today     then      event" in lines
+    assert "  loses     survives  1 broker loses power, in sync (common)" in lines
     assert not any(line.startswith("What to change") for line in lines)
 
 
@@ -96,3 +97,60 @@ def test_racks_of_dead_brokers_are_unknown_and_those_of_live_ones_count(
     assert "the rack of broker 5 is unknown: lines about racks leave out partitions there" in text
     assert "nothing is said about racks" not in text
     assert "- do not stop broker 1: only it is in sync for left-0" in text
+
+
+def test_a_change_is_shown_with_what_it_makes_worse_and_starred_lines_do_not_mix_in(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The ELR on: two events lose records that lose none today."""
+    from analysis.advise.assumption import parse_assumption
+
+    off = cluster(
+        "4.0", topic("orders", 3, 2), features={"metadata.version": 25, "eligible.leader.replicas.version": 0}
+    )
+    (change, *_) = advise(off).changes
+    assert change.change.startswith("turn the ELR on")
+    assert len(change.worse) == 2
+    text = " ".join(" ".join(screen_of(advise(off), monkeypatch, capsys)).split())
+    worse = "; ".join(one.removesuffix(", at the worst moment") for one in change.worse)
+    assert f"worse: {worse} (at the worst moment)" in text
+    after = advise(off, assumed=parse_assumption("eligible.leader.replicas.version=1"))
+    (group,) = after.groups
+    lines = screen_of(after, monkeypatch, capsys)
+    first, *rest = lines[lines.index("  today     then      event") + 1 :]
+    assert first == "  loses     survives  1 broker loses power, at the worst moment (rare)"
+    assert sum(line.startswith("  survives  loses") for line in rest) == 2
+    same = {
+        line.what
+        for line in group.lines
+        if line.only_for_after and line.after and line.today.acks_all.says == line.after.acks_all.says
+    }
+    assert same
+    assert not any(what in line for what in same for line in lines)
+
+
+def test_a_price_names_the_topics_that_pay_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    advice = advise(cluster("3.9", topic("orders", 3, 2), topic("events", 3, 1)))
+    text = " ".join(" ".join(screen_of(advice, monkeypatch, capsys)).split())
+    assert "acks=all is refused while 2 of 3 replicas are out of the ISR (events)" in text
+    assert "out of the ISR (orders" not in text
+
+
+def test_dead_brokers_are_brought_back_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = topic("left", 2, 2, partition={"replicas": (1, 5), "isr": (1,)})
+    lines = screen_of(advise(cluster("3.9", left)), monkeypatch, capsys)
+    first = next(line for line in lines if line.startswith("- "))
+    assert first == "- first bring broker 5 back, with its disk: it has replicas of 1 partition"
+    assert not any(
+        "- first" in line for line in screen_of(advise(cluster("3.9", topic("t", 3, 2))), monkeypatch, capsys)
+    )
+
+
+def test_known_bugs_have_their_titles(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    advice = advise(cluster("3.9", topic("orders", 3, 2)))
+    text = " ".join(" ".join(screen_of(advice, monkeypatch, capsys)).split())
+    assert all(f"{one.name}: {one.what}" in text for one in advice.defects[:3])
