@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from packaging.version import Version
@@ -112,7 +112,7 @@ def advise(
         bring_back=bring_back(snapshot, pattern),
         defects=defects_of(today),
         groups=tuple(advised),
-        changes=tuple(_with_worse(one, groups, desk, snapshot) for one in best_changes(advised)),
+        changes=tuple(_with_worse(best_changes(advised), groups, desk, snapshot)),
         notes=(*_notes(snapshot, groups, today, after, assumed), *_unchanged_notes(unchanged, changes_nothing)),
         prices={} if after is None else release_prices(today, after),
         unchanged=tuple(unchanged),
@@ -192,21 +192,24 @@ def _advised_group(
 
 
 def _with_worse(
-    change: ClusterChange, groups: Sequence[TopicGroup], desk: ModelDesk, snapshot: ClusterSnapshot
-) -> ClusterChange:
-    """Return a change with the events that lose acks=all records after it, and none today."""
-    assumed = parse_assumption(change.assume)
-    later = desk.at(assumed.release(desk.release, snapshot.features))
-    found: dict[str, None] = {}
-    for group in groups:
-        if not set(group.topics) & set(change.topics):
-            continue
-        after = assumed.group(group)
-        for event in fixed_events(after, later.release):
-            if later.answer(event, after, "all").says == "loses":
-                today = desk.answer(event_for(event, group, desk.release), group, "all")
-                found |= {event.in_words: None} if today.says == "survives" else {}
-    return msgspec.structs.replace(change, worse=tuple(found))
+    changes: Sequence[ClusterChange], groups: Sequence[TopicGroup], desk: ModelDesk, snapshot: ClusterSnapshot
+) -> Iterator[ClusterChange]:
+    """Yield changes, each with the events that lose acks=all records after it, and neither today nor before it."""
+    said: dict[str, None] = {}
+    for change in changes:
+        assumed = parse_assumption(change.assume)
+        later = desk.at(assumed.release(desk.release, snapshot.features))
+        found: dict[str, None] = {}
+        for group in groups:
+            if not set(group.topics) & set(change.topics):
+                continue
+            after = assumed.group(group)
+            for event in fixed_events(after, later.release):
+                if later.answer(event, after, "all").says == "loses":
+                    today = desk.answer(event_for(event, group, desk.release), group, "all")
+                    found |= {event.in_words: None} if today.says == "survives" else {}
+        yield msgspec.structs.replace(change, worse=tuple(one for one in found if one not in said))
+        said |= found
 
 
 def line_of(event: AdvisedEvent, group: TopicGroup, desk: ModelDesk) -> AdviceLine:
