@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import time
 from types import FrameType
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -41,7 +42,8 @@ def main() -> None:
     while not is_ending:
         producer.produce(args.topic, f"order {number} of customer-4711".encode(), on_delivery=note)
         number += 1
-        producer.poll(0.002)
+        producer.poll(0)
+        time.sleep(0.002)
     producer.flush(60)
     print(f"confirmed {confirmed} in all", flush=True)
 
