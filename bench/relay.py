@@ -29,7 +29,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 import psutil
 from kafka.protocol.consumer import FetchRequest, FetchResponse
@@ -104,8 +104,8 @@ def _framed(message: object, version: int) -> bytes:
     return bytes(message.encode(header=True, framed=True))  # type: ignore[attr-defined]
 
 
-def serve(handle: int, record_bytes: int) -> None:
-    """Answer each request on each connection of the inherited socket `handle`."""
+def serve(handle: int, record_bytes: int, work_us: int) -> None:
+    """Answer each request on each connection of the inherited socket `handle`, after so much work on each."""
     listener, ready = socket.socket(fileno=handle), answers(record_bytes)
 
     def serve_one(connection: socket.socket) -> None:
@@ -114,6 +114,9 @@ def serve(handle: int, record_bytes: int) -> None:
             while len(head := connection.recv(12, socket.MSG_WAITALL)) == 12:
                 length, api, _, correlation = struct.unpack(">ihhi", head)
                 _skip(connection, length - 8, buffer)
+                until = time.thread_time() + work_us / 1e6
+                while time.thread_time() < until:
+                    pass
                 answer = ready[api]
                 connection.sendmsg([answer[:4] + struct.pack(">i", correlation), memoryview(answer)[8:]])
 
@@ -275,12 +278,12 @@ def cpu_s(process: int | None) -> float:
     return 0.0 if times is None else float(times.user + times.system)
 
 
-def measure_all(rounds: int, share: float) -> dict[tuple[int, str], list[Figures]]:
+def measure_all(rounds: int, share: float, work_us: int) -> dict[tuple[int, str], list[Figures]]:
     """The figures of each round, by size and way."""
     found: dict[tuple[int, str], list[Figures]] = {}
     for size in SIZES:
         with socket.create_server(("127.0.0.1", 0), backlog=16) as listener, contextlib.ExitStack() as stack:
-            words = [sys.executable, "-m", "bench.relay", "--serve", str(listener.fileno()), str(size)]
+            words = [sys.executable, "-m", "bench.relay", "--serve", *map(str, (listener.fileno(), size, work_us))]
             stack.enter_context(started(words, listener.fileno()))
             ways = {name: opened(name, listener.getsockname()[1], stack) for name in WAYS}
             frames = {PRODUCE: produce_frame(batch(size, BATCH_BYTES)), FETCH: fetch_frame()}
@@ -318,19 +321,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rounds", nargs="?", type=int, default=20)
     parser.add_argument("--share", type=float, default=1.0, help="the share of the usual bytes")
+    parser.add_argument(
+        "--work-us",
+        type=int,
+        default=0,
+        metavar="US",
+        help="CPU time of the server for a request",
+    )
     parser.add_argument("--any-rate", action="store_true", help="no target for rates: for a host with other work")
     parser.add_argument("--max-added-ms", type=float, default=MORE_MS_MAX, metavar="MS", help="target of one send")
-    parser.add_argument("--serve", nargs=2, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", nargs=3, type=int, help=argparse.SUPPRESS)
     parser.add_argument("--before", nargs=2, type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
         serve(*args.serve)
     if args.before:
         pass_on_as_before(*args.before)
-    found = measure_all(args.rounds, args.share)
+    found = measure_all(args.rounds, args.share, args.work_us)
     print("record    way                     produce      consume     one send (p50)   CPU produce, consume")
     for (size, way), rounds in found.items():
-        produced, fetched, sent_ms, *cpu = medians(rounds)
+        produced, fetched, sent_ms, *_ = medians(rounds)
+        cpu = [mean(row[at] for row in rounds) for at in (3, 4)]
         print(
             f"{size:>6} B  {way:<22}{produced:>6.0f} MB/s  {fetched:>6.0f} MB/s  {sent_ms:>9.3f} ms  "
             f"{cpu[0]:>7.2f} {cpu[1]:>7.2f} s/GB"

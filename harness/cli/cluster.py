@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import sys
@@ -14,7 +13,7 @@ from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command, Group
-from harness.cli.option_values import launch_options_of, named_cluster, release_of
+from harness.cli.option_values import launch_options_of, named_cluster, publish_of, release_of
 from harness.cli.options import (
     add_cluster_name_option,
     add_cluster_option,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
     from ebbtide.scenario.model import Scenario
 
-PORT_MAX = 65535
 
 _EXAMPLES = """examples:
   ebbtide cluster up --kafka 4.3.1 --brokers 3
@@ -190,9 +188,6 @@ def _up(args: Args) -> ExitCode:
 
 
 def _run_daemon(args: Args) -> ExitCode:
-    import msgspec
-
-    from cluster.host.host_ports import HostPorts
     from ebbtide.daemon.control import choose_name
     from ebbtide.scenario import catalogue
     from ebbtide.shown_console import PlainTextConsole
@@ -201,19 +196,12 @@ def _run_daemon(args: Args) -> ExitCode:
 
     scenario = _scenario(args)
     name = choose_name(args.name)
-    runs = check_runs(launch_options_of(args), scenario, scenario.kafka)
+    runs = check_runs(launch_options_of(args), scenario, scenario.kafka, publish=publish_of(args.publish))
     with (
         catalogue.located_refusals(args.scenario, "ebbtide cluster up"),
         display_for(PlainTextConsole()) as display,
-        contextlib.ExitStack() as ended,
     ):
         (request,) = runs.requests(display, seed_or_new(args.seed))
-        if args.publish is not None:
-            brokers = range(1, scenario.cluster.brokers + 1)
-            has_tls, first = _publish_of(args.publish)
-            ports = HostPorts(first, brokers, records=bool(scenario.topics), tls=has_tls)
-            ended.callback(ports.close)
-            request = msgspec.structs.replace(request, host_ports=ports)
         own_cluster(
             request,
             display,
@@ -224,17 +212,6 @@ def _run_daemon(args: Args) -> ExitCode:
             keep=args.keep_cluster,
         )
     return ExitCode.AS_PREDICTED
-
-
-def _publish_of(word: str) -> tuple[bool, int]:
-    """Return whether clients connect with TLS, and the first port. Raises `UsageError`."""
-    from ebbtide.scenario.model import MAX_BROKERS
-
-    port = word.removeprefix("tls:")
-    if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX - MAX_BROKERS):
-        allowed = f"a port from 0 to {PORT_MAX - MAX_BROKERS}, or tls:PORT"
-        raise UsageError("no port", where="--publish", got=word, allowed=allowed)
-    return port != word, int(port)
 
 
 def _scenario(args: Args) -> Scenario:
@@ -254,8 +231,7 @@ def _scenario(args: Args) -> Scenario:
             got=name,
             next=f"--name {shlex.quote(name)}",
         )
-    if args.publish is not None:
-        _publish_of(args.publish)
+    publish_of(args.publish)
     if args.keep_cluster and args.scenario is None:
         raise UsageError("a cluster without a scenario has no run after which to keep it", where="--keep-cluster")
     if args.scenario is not None:

@@ -26,6 +26,19 @@ _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _PORT_MAX = 65_535
 
 
+def publish_of(word: str | None) -> tuple[int, bool] | None:
+    """Return the first port of --publish, and whether clients connect with TLS; None: no ports. Raises `UsageError`."""
+    from ebbtide.scenario.model import MAX_BROKERS
+
+    if word is None:
+        return None
+    port = word.removeprefix("tls:")
+    if not (port.isascii() and port.isdigit() and int(port) <= _PORT_MAX - MAX_BROKERS):
+        allowed = f"a port from 0 to {_PORT_MAX - MAX_BROKERS}, or tls:PORT"
+        raise UsageError("no port", where="--publish", got=word, allowed=allowed)
+    return int(port), port != word
+
+
 def named_cluster(args: Args) -> str | None:
     """Return the cluster that was named; None means the only one.
 

@@ -11,7 +11,7 @@ from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.mistakes import is_release, releases_together
-from harness.cli.option_values import jobs_of, launch_options_of, releases_of, with_features, with_upgrade
+from harness.cli.option_values import jobs_of, launch_options_of, publish_of, releases_of, with_features, with_upgrade
 from harness.cli.options import (
     add_cluster_name_option,
     add_fail_on_option,
@@ -69,6 +69,12 @@ def command() -> Command:
         help="keep the cluster running after the run, until Ctrl-C or `ebbtide cluster down`",
     )
     command.option(
+        "--publish",
+        metavar="[tls:]PORT",
+        help="let clients on this host reach the brokers, as with `ebbtide cluster up`, and judge the run by what they "
+        "send, too; for one run",
+    )
+    command.option(
         "--witness",
         choices=("spark",),
         help="also read the final log with Spark's own Kafka connector, and compare (property witness-agrees). The run "
@@ -109,7 +115,8 @@ def run(args: Args) -> ExitCode:
         raise UsageError("only a kept cluster has a name", where="--name", got=args.name, next="--keep-cluster")
     jobs = _jobs_of(args)
     kept_as = choose_name(args.name) if args.keep_cluster else None
-    runs = [check_runs(options, scenario, releases, word) for word, scenario, releases in wanted]
+    publish = publish_of(args.publish)
+    runs = [check_runs(options, scenario, releases, word, publish) for word, scenario, releases in wanted]
     seed, drive = seed_or_new(args.seed), _drive_for(args.witness)
     with catalogue.located_refusals(wanted[0][0] if len(wanted) == 1 else None, "ebbtide run"):
         if kept_as is not None:
@@ -139,15 +146,19 @@ def _as_asked(args: Args, scenario: Scenario) -> tuple[Scenario, list[str]]:
 
 
 def _check_kept(args: Args, wanted: Sequence[tuple[str, Scenario, list[str]]]) -> None:
-    """Raise `UsageError` if more than one cluster would be kept."""
+    """Raise `UsageError` if more than one cluster would be kept, or publish its ports."""
     (_, _, releases), *others = wanted
-    if args.keep_cluster and (others or len(releases) > 1):
-        raise UsageError(
-            "only one cluster can be kept",
-            where="--keep-cluster",
-            got=f"{len(wanted)} scenarios" if others else f"releases {', '.join(releases)}",
-            next="name one scenario" if others else f"--keep-cluster --kafka {releases[-1]}",
-        )
+    for option, what, is_asked in (
+        ("--keep-cluster", "be kept", args.keep_cluster),
+        ("--publish", "publish ports", args.publish is not None),
+    ):
+        if is_asked and (others or len(releases) > 1):
+            raise UsageError(
+                f"only one cluster can {what}",
+                where=option,
+                got=f"{len(wanted)} scenarios" if others else f"releases {', '.join(releases)}",
+                next="name one scenario" if others else f"--kafka {releases[-1]}",
+            )
 
 
 def _jobs_of(args: Args) -> int:

@@ -32,12 +32,16 @@ if TYPE_CHECKING:
 
 
 class CheckedRuns(msgspec.Struct, frozen=True):
-    """A scenario and releases that this host can run, as far as a check can see; `word` is what the user typed."""
+    """A scenario and releases that this host can run, as far as a check can see; `word` is what the user typed.
+
+    `publish`: the first port on the host for the brokers of the only run, and whether clients connect with TLS.
+    """
 
     options: LaunchOptions
     scenario: Scenario
     releases: tuple[str, ...]
     word: str | None = None
+    publish: tuple[int, bool] | None = None
 
     def prepare(self, display: Display) -> Launch:
         """Choose runtimes, and fetch what is missing. Raises `EbbtideError`."""
@@ -51,6 +55,7 @@ class CheckedRuns(msgspec.Struct, frozen=True):
 
         A release for which the scenario predicts nothing is noted before the run, not only in its verdict.
         """
+        from cluster.host.host_ports import HostPorts
         from ebbtide.record.predictions import predicts
 
         for release in self.releases:
@@ -60,11 +65,22 @@ class CheckedRuns(msgspec.Struct, frozen=True):
                     "and cannot end as predicted; a [[predictions]] entry for that release would change that"
                 )
         launch = self.prepare(display)
-        return [launch.request(self.scenario, release, seed) for release in self.releases]
+        requests = [launch.request(self.scenario, release, seed) for release in self.releases]
+        if self.publish is None:
+            return requests
+        (first, has_tls), (request,) = self.publish, requests
+        brokers = range(1, self.scenario.cluster.brokers + 1)
+        ports = HostPorts(first, brokers, records=bool(self.scenario.topics), tls=has_tls)
+        display.note(f"clients on this host reach the brokers at {', '.join(ports.addresses)}")
+        return [msgspec.structs.replace(request, host_ports=ports)]
 
 
 def check_runs(
-    options: LaunchOptions, scenario: Scenario, releases: Sequence[str], word: str | None = None
+    options: LaunchOptions,
+    scenario: Scenario,
+    releases: Sequence[str],
+    word: str | None = None,
+    publish: tuple[int, bool] | None = None,
 ) -> CheckedRuns:
     """Check the runs before any of them starts.
 
@@ -73,7 +89,7 @@ def check_runs(
     from harness.runner.launch import check
 
     check(options, scenario, releases)
-    return CheckedRuns(options, scenario, tuple(releases), word)
+    return CheckedRuns(options, scenario, tuple(releases), word, publish)
 
 
 def note_rules(releases: Iterable[str], note: Callable[[str], None]) -> None:
