@@ -1,4 +1,4 @@
-"""A producer of the user's own, which Ebbtide did not write, is judged by its traffic; its payloads are nowhere."""
+"""Clients of the user's own, which Ebbtide did not write, are judged by their traffic; payloads are nowhere."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from live.commands import ebbtide
 
 from ebbtide.daemon.control import status_of
 from ebbtide.errors import ExitCode
+from ebbtide.handled import HandledRecords
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.own_producers import OwnProducer
 from ebbtide.record.verdict import Verdict, read_judgement
@@ -105,6 +106,47 @@ class Application:
         self.acked += error is None
 
 
+def read_all(name: str, count: int, *, commits_first: bool) -> None:
+    """Read records as the group `billing`, handle all but the last three if it commits first, and commit."""
+    status = status_of(name)
+    assert status is not None
+    handled = HandledRecords(Path(status.record), status.clock_base_ns)
+    settings = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "group.id": "billing"}
+    consumer = Consumer({"bootstrap.servers": ",".join(status.published), **settings})
+    consumer.subscribe(["orders"])
+    got: list[Message] = []
+
+    def has_all() -> bool:
+        got.extend(consumer.consume(count - len(got), 0.5))
+        return len(got) == count
+
+    wait_until(has_all, awaited=f"{count} records", timeout_s=60, last_seen=lambda: str(len(got)))
+    if commits_first:
+        consumer.commit(message=got[-1], asynchronous=False)
+    for record in got[: -3 if commits_first else None]:
+        handled.note(record)
+    if not commits_first:
+        consumer.commit(message=got[-1], asynchronous=False)
+    consumer.close()
+
+
+def write_transaction(name: str, count: int) -> None:
+    """Write records in a transaction, and commit it."""
+    status = status_of(name)
+    assert status is not None
+    producer = Producer({"bootstrap.servers": ",".join(status.published), "transactional.id": "copier"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for number in range(count):
+        producer.produce("orders", f"{MARKER} copy {number}".encode())
+    producer.commit_transaction(30)
+
+
+def of_own_clients(verdict: Verdict) -> dict[str, str]:
+    """Return how the clauses on own clients ended."""
+    return {one.name: one.status for one in verdict.properties if one.name.startswith("own-")}
+
+
 def judged(name: str, runs: Path, code: ExitCode) -> tuple[Verdict, list[OwnProducer]]:
     done(ebbtide("cluster", "down", name))
     (record,) = runs.iterdir()
@@ -150,8 +192,26 @@ def leader_of_epoch(verdict: Verdict) -> str:
 
 
 @pytest.mark.parametrize("publish", ["tls:0"])
-def test_without_a_fault_the_same_application_passes_with_tls(name: str, tmp_path: Path) -> None:
+def test_without_a_fault_the_same_application_passes_with_a_group_and_a_transaction(name: str, tmp_path: Path) -> None:
     Application(name).send(600)
-    verdict, (producer,) = judged(name, tmp_path / "runs", ExitCode.AS_PREDICTED)
-    assert (producer.acked, producer.lost, producer.why) == (600, 0, None)
-    assert verdict.own_losses == []
+    write_transaction(name, 20)
+    read_all(name, 620, commits_first=False)
+    verdict, producers = judged(name, tmp_path / "runs", ExitCode.AS_PREDICTED)
+    assert [(one.acked, one.lost, one.why) for one in producers] == [(600, 0, None), (20, 0, None)]
+    assert of_own_clients(verdict) == {
+        "own-commits-are-kept": "holds",
+        "own-commits-follow-the-handling": "holds",
+        "own-idempotent-sends-are-once": "holds",
+        "own-transactions-are-whole": "holds",
+    }
+
+
+def test_a_group_that_commits_before_it_handles_contradicts_the_run_in_its_own_name(name: str, tmp_path: Path) -> None:
+    Application(name).send(100)
+    read_all(name, 100, commits_first=True)
+    verdict, _ = judged(name, tmp_path / "runs", ExitCode.CONTRADICTED)
+    assert verdict.why[0] == (
+        "your group billing committed 100 offsets of orders-0 before their records were handled; 3 of these were "
+        "handled by nobody; the first is offset 0"
+    )
+    assert of_own_clients(verdict)["own-commits-are-kept"] == "holds"

@@ -2,7 +2,7 @@
 
 A test says with `chaos.handled` which records were handled, and when. A commit covers a record if its offset is higher.
 The first acked commit that covers a record must not be asked for before the record was handled. An offset of a
-transaction counts from its EndTxn on, which commits the results too: such a record must be handled at all.
+transaction counts if the transaction committed, and with it the results: such a record must be handled at all.
 
 A record counts if the final log shows it to a read_committed consumer, and if it is in a batch of its leader epoch that
 a client had got before the commit. So a lost record counts for nobody, and neither does the one that stands in its
@@ -19,23 +19,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.own_topics import why_unjudged
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
 from analysis.record.traffic import NEVER_NS, Place, Traffic, WireRow, sort_by_group
+from ebbtide.handled import HandledRecord
 from ebbtide.shown_text import plural
-
-
-class _Handled(msgspec.Struct, frozen=True, gc=False):
-    topic: str
-    partition: int
-    offset: int
-    group: str | None
-    at_ns: int | None
 
 
 class _Covering(NamedTuple):
@@ -49,8 +40,8 @@ class _Covering(NamedTuple):
 def _check(judged: Judged) -> Finding:
     traffic = judged.record.traffic
     assert traffic is not None
-    handled: dict[Place, list[_Handled]] = defaultdict(list)
-    for said in judged.record.rows("handled", _Handled):
+    handled: dict[Place, list[HandledRecord]] = defaultdict(list)
+    for said in judged.record.rows("handled", HandledRecord):
         handled[said.topic, said.partition].append(said)
     topics = {place[0] for place in handled}
     commits = {
@@ -79,12 +70,12 @@ def _check(judged: Judged) -> Finding:
 
 def _covering(traffic: Traffic, rows: Sequence[WireRow]) -> Sequence[_Covering]:
     """Return the acked commits of a group that cover more than those before them, in order."""
-    made = []
-    for row in rows:
-        if row.kind == "commit" and row.status == "acked":
-            made.append(_Covering(row.since_ns, row.offset or 0, False))
-        elif row.kind == "txn-commit" and (end := traffic.end_of(row)) is not None and end.commits:
-            made.append(_Covering(end.since_ns, row.offset or 0, True))
+    made = [
+        _Covering(row.since_ns, row.offset or 0, row.kind == "txn-commit")
+        for row in rows
+        if row.status == "acked"
+        and (row.kind == "commit" or ((end := traffic.end_of(row)) is not None and end.commits))
+    ]
     higher: list[_Covering] = []
     for one in sorted(made):
         if not higher or one.offset > higher[-1].offset:
