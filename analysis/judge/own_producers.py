@@ -72,7 +72,7 @@ def judge_own_producers(record: Record) -> OwnProducersJudged | None:
             judged += _judge_partition(record, place, promised, log)
             if below := sum(row.offset is not None and row.offset < start for row in promised):
                 unproven.append(f"{plural(below, 'acked record')} of {name} below the log start {start:,}")
-    if not traffic.sends and not record.has("handled") and not unproven:
+    if not (traffic.sends or traffic.commits or record.has("handled") or unproven):
         unproven.append("no producer got an ack through the published ports: there is nothing of yours to judge")
     return OwnProducersJudged(producers=judged, unproven=[*dict.fromkeys(unproven)])
 

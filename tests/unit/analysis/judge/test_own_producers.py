@@ -135,6 +135,11 @@ def test_acks_0_alone_proves_nothing(history: History, tmp_path: Path) -> None:
     ]
 
 
+def test_a_group_that_only_commits_is_something_to_judge(history: History, tmp_path: Path) -> None:
+    history.traffic.commit(1)
+    assert judge(history, tmp_path / "run").unproven == []
+
+
 def test_a_partition_without_a_final_read_is_unproven_with_the_reason(history: History, tmp_path: Path) -> None:
     history.traffic.produce(records("a"), at=0)
     history.final, history.facts = None, WireFacts(no_final_read={"orders-0": "it has no leader"})
