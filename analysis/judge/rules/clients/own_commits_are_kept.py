@@ -16,6 +16,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
+from analysis.judge.history.own_topics import why_unjudged
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
@@ -56,7 +57,9 @@ def _check(judged: Judged) -> Finding:
         possible = {one.offset for one in commits if one.done_ns >= last_ns}
         if served in possible:
             continue
-        if served is not None and served not in {row.offset for row in rows}:
+        if (gone := why_unjudged(record, traffic, place)) is not None:
+            unknown.append(at | {"why": gone})  # its offsets may have gone with the topic
+        elif served is not None and served not in {row.offset for row in rows}:
             where = f"{place[0]}-{place[1]}"
             unknown.append(at | {"why": f"the group {group} has the offset {served} of {where}: not by your clients"})
         else:
@@ -111,7 +114,8 @@ RULE = Clause(
         The coordinator acked offsets 5 and 9 of group g to a client of the user's own. At the end it serves 5.
         setting: published=Heartbeat
         wire: kind=commit group=g offset=5 status=acked at=20; kind=commit group=g offset=9 status=acked at=21;
-          kind=final-commit group=g offset=5; kind=final-group group=g
+          kind=final-commit group=g offset=5; kind=final-group group=g;
+          kind=final-log offset=0 high_watermark=10
         gives: group=g served=5 committed=9
     """,
 )

@@ -107,6 +107,11 @@ def test_an_offset_that_no_client_committed_is_somebody_elses(history: History, 
     assert why(judge(history, tmp_path)) == "the group g has the offset 7 of orders-0: not by your clients"
 
 
+def test_offsets_that_went_with_their_topic_accuse_nobody(history: History, tmp_path: Path) -> None:
+    history.final, history.facts = None, WireFacts(no_final_read={"orders": "it was deleted"})
+    assert why(judge(history, tmp_path)) == "orders-0 was not read at the end: it was deleted"
+
+
 def test_a_group_whose_coordinator_did_not_answer_is_unproven(history: History, tmp_path: Path) -> None:
     history.coordinator_answers, history.facts = False, WireFacts(no_final_read={"group g": "it has no coordinator"})
     assert why(judge(history, tmp_path)) == "what the group g has committed is not known: it has no coordinator"
