@@ -137,14 +137,6 @@ def _node(service: _Service, number: int) -> tuple[DescribedNode, list[UsageErro
         properties = {name: value for name, value in properties.items() if name not in ("node.id", "broker.id")}
     lines = {name: line for name, (_, line) in said.items()}
     wrong = list(value_problems(properties, f"services.{service.name}: ", lines))
-    if "zookeeper.connect" in properties and "process.roles" not in properties:
-        error = UsageError(
-            "this node keeps its metadata in ZooKeeper",
-            where=f"services.{service.name}",
-            allowed="a cluster in KRaft mode, 3.3 or newer",
-        )
-        error.add_line(lines["zookeeper.connect"])
-        wrong.append(error)
     log_dir = properties.get("log.dirs", properties.get("log.dir", service.image.log_dir))
     name = service.name if not number else f"{service.name} {number + 1}"
     return DescribedNode(name=name, properties=properties, keeps_disk=_is_kept(service.values, log_dir)), wrong

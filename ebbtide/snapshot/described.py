@@ -118,10 +118,23 @@ def value_problems(values: Mapping[str, str], where: str, lines: Mapping[str, in
         elif name == UNCLEAN and value.lower() not in ("true", "false"):
             allowed = "true or false"
         if allowed is not None:
-            error = UsageError("not a value of this setting", where=f"{where}{name}", got=value[:60], allowed=allowed)
-            if name in lines:
-                error.add_line(lines[name])
-            yield error
+            yield file_error("not a value of this setting", f"{where}{name}", lines.get(name), value, allowed)
+    if "zookeeper.connect" in values and "process.roles" not in values:
+        yield zookeeper_error(where.rstrip(": ") or None, lines.get("zookeeper.connect"))
+
+
+def zookeeper_error(where: str | None, line: int | None) -> UsageError:
+    """Return the error for a cluster that the model does not have."""
+    allowed = "a cluster in KRaft mode, 3.3 or newer"
+    return file_error("this cluster keeps its metadata in ZooKeeper", where, line, None, allowed)
+
+
+def file_error(what: str, where: str | None, line: int | None, got: str | None, allowed: str | None) -> UsageError:
+    """Return an error with the line of the file that has it, if the line is known."""
+    error = UsageError(what, where=where, got=None if got is None else got[:60], allowed=allowed)
+    if line is not None:
+        error.add_line(line)
+    return error
 
 
 def raise_problems(path: Path, problems: Sequence[EbbtideError]) -> None:

@@ -13,8 +13,10 @@ from ebbtide.snapshot.described import (
     DescribedNode,
     FileFacts,
     PlannedTopic,
+    file_error,
     raise_problems,
     value_problems,
+    zookeeper_error,
 )
 from ebbtide.snapshot.model import BROKER_NAMES
 from ebbtide.untrusted.yaml_files import YamlValue, read_documents
@@ -98,17 +100,9 @@ def _problems(resource: YamlValue) -> Iterator[EbbtideError]:
     numbers = [resource.at("spec", "kafka", "replicas")] if is_kafka else [resource.at("spec", "replicas")]
     for value in [*numbers, resource.at("spec", "partitions")]:
         if value.content is not None and not re.fullmatch(r"-1|[0-9]{1,6}", value.text or ""):
-            error = UsageError("not a number", where=where[:-2], got=(value.text or "a list or table")[:60])
-            error.add_line(value.line)
-            yield error
+            yield file_error("not a number", where[:-2], value.line, value.text or "a list or a table", None)
     if is_kafka and _is_zookeeper(resource):
-        error = UsageError(
-            "this cluster keeps its metadata in ZooKeeper",
-            where=where[:-2],
-            allowed="a cluster in KRaft mode, 3.3 or newer",
-        )
-        error.add_line(resource.at("spec", "zookeeper").line)
-        yield error
+        yield zookeeper_error(where[:-2], resource.at("spec", "zookeeper").line)
 
 
 def _is_zookeeper(kafka: YamlValue) -> bool:

@@ -81,16 +81,7 @@ def _server_properties(path: Path, text: str) -> FileFacts:
         for name in properties
         if (found := re.search(rf"^[ \t]*{re.escape(name)}\s*[=: ]", text, re.MULTILINE)) is not None
     }
-    problems = list(value_problems(properties, "", lines))
-    if "zookeeper.connect" in properties and "process.roles" not in properties:
-        problems.append(
-            UsageError(
-                "this node keeps its metadata in ZooKeeper",
-                where=str(path),
-                allowed="a cluster in KRaft mode, 3.3 or newer",
-            )
-        )
-    raise_problems(path, problems)
+    raise_problems(path, list(value_problems(properties, "", lines)))
     return FileFacts(nodes=(DescribedNode(name=path.name, properties=properties),))
 
 
