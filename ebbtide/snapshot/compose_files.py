@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ebbtide.errors import EbbtideError, UsageError
-from ebbtide.snapshot.described import BROKER, DescribedNode, FileFacts, raise_problems, value_problems
+from ebbtide.snapshot.described import BROKER, CONTROLLER, DescribedNode, FileFacts, raise_problems, value_problems
 from ebbtide.untrusted.yaml_files import YamlValue, read_documents
 
 _OWN_DEFAULTS = {
@@ -82,8 +82,15 @@ def read_compose(path: Path, content: bytes) -> FileFacts:
 def _has_all_voters(nodes: list[DescribedNode]) -> bool:
     """Whether each controller that a node names is in the file; else the file is one host's part of a cluster."""
     ids = {str(one.id) for one in nodes}
-    named = {one for node in nodes for one in node.properties.get("controller.quorum.voters", "").split(",") if one}
-    return {one.partition("@")[0].strip() for one in named} <= ids
+    voters = _named(nodes, "controller.quorum.voters")
+    servers = _named(nodes, "controller.quorum.bootstrap.servers")
+    return {one.partition("@")[0] for one in voters} <= ids and len(servers) <= sum(
+        CONTROLLER in one.roles for one in nodes
+    )
+
+
+def _named(nodes: list[DescribedNode], setting: str) -> set[str]:
+    return {one.strip() for node in nodes for one in node.properties.get(setting, "").split(",") if one.strip()}
 
 
 def _allowed() -> str:

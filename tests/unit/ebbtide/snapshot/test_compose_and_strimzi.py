@@ -141,6 +141,10 @@ def test_a_compose_file_of_one_host_has_a_part_of_the_brokers(tmp_path: Path) ->
     one = APACHE.replace("1@c:9093", "1@c:9093,8@other:9093,9@another:9093")
     one = one.replace("PROCESS_ROLES: broker\n", "PROCESS_ROLES: broker,controller\n")
     assert [one.id for one in read(tmp_path, one).brokers] == [1, 2, 3, 8, 9]
+    dynamic = ALONE.replace("broker, KAFKA_MIN", "'broker,controller', KAFKA_DEFAULT_REPLICATION_FACTOR: 3, KAFKA_MIN")
+    servers = "KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS"
+    assert len(read(tmp_path, dynamic.replace("KAFKA_NODE", f"{servers}: 'a:1,b:1', KAFKA_NODE")).brokers) == 3
+    assert len(read(tmp_path, dynamic.replace("KAFKA_NODE", f"{servers}: 'a:1', KAFKA_NODE")).brokers) == 1
 
 
 def test_all_that_is_wrong_in_a_compose_file_is_one_error_with_lines(tmp_path: Path) -> None:
