@@ -27,7 +27,7 @@ def _check(judged: Judged) -> Finding:
                 started.setdefault(line.leader_epoch, line)
         for line, newest in _with_epochs_before(lines):
             later = [one for epoch, one in started.items() if epoch > newest]
-            lowest = min(later, key=lambda one: one.log_end, default=None)
+            lowest = min(later, key=lambda one: (one.log_end, one.leader_epoch), default=None)
             if lowest is None:
                 continue
             exercised += 1

@@ -18,7 +18,7 @@ def test_a_request_says_on_which_epochs_its_isr_is_based(version: int, client: b
     assert asked == expected
 
 
-@pytest.mark.parametrize("error", [0, 87])
+@pytest.mark.parametrize("error", [0, 95])
 def test_an_answer_says_whether_the_change_was_made(error: int) -> None:
     assert answered_isrs(3, answer(error)) == (AnsweredIsr(topic=TOPIC, partition=7, error=error, partition_epoch=12),)
 

@@ -371,11 +371,11 @@ def test_what_an_alter_partition_asks_for_is_told_where_a_rule_copies_it(bench: 
     bench.do(Arm(Rule(number=1, action="duplicate", api=ALTER_PARTITION)))
     near.sendall(isr_frames.request())
     _receive(far, 2 * len(isr_frames.request()))
-    far.sendall(isr_frames.answer(0) + isr_frames.answer(87))
+    far.sendall(isr_frames.answer(0) + isr_frames.answer(95))
     refused = bench.await_event("discarded").answered_isrs
     (asked,) = bench.events("duplicated")[0].asked_isrs
     assert (asked.topic, asked.partition_epoch) == (isr_frames.TOPIC, 11)
-    assert [one.error for one in (*bench.events("answered")[0].answered_isrs, *refused)] == [0, 87]
+    assert [one.error for one in (*bench.events("answered")[0].answered_isrs, *refused)] == [0, 95]
 
 
 def test_a_large_request_is_duplicated_once_all_of_it_came(bench: Bench) -> None:
