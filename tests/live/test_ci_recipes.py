@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from host_turn import HOST
 from live.minimal_root import MinimalRoot
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,6 +72,10 @@ def checkout(root: MinimalRoot, name: str) -> str:
 
 def run_each(root: MinimalRoot, commands: list[str], folder: str, **environment: str) -> None:
     for command in commands:
+        if "-m pytest" in command:
+            HOST.take_back()
+        else:
+            HOST.lend()  # what installs takes minutes
         done = root.run(command, folder, LONGEST_S, **environment)
         assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
