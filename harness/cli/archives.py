@@ -41,6 +41,8 @@ def records_unpacked(args: Args, names: Sequence[str]) -> Iterator[None]:
         except EbbtideError as error:  # it is printed after the block
             for folder, archive in shown.items():
                 error.replace(str(folder), archive)
+                # No judgement is kept in an archive.
+                error.replace(f"ebbtide analyze {archive}", f"unpack {archive}, and ebbtide analyze its folder")
             raise
         finally:
             vars(args).update(before)

@@ -77,6 +77,16 @@ def test_an_error_names_the_archive_and_the_copy_is_gone(
     assert not list((folder / "scratch").iterdir())
 
 
+def test_a_packed_record_without_a_verdict_is_unpacked_to_be_judged(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To analyze the archive would not help: nothing is kept of that."""
+    (folder / "runs" / "a-run" / "verdict.json").unlink()
+    main(["runs", "pack", "runs/a-run", "open.tgz"])
+    assert main(["explain", "open.tgz"]) == ExitCode.USAGE
+    assert "next:    unpack open.tgz, and ebbtide analyze its folder" in capsys.readouterr().err
+
+
 def test_an_archive_of_something_else_is_one_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "notes.txt").write_text("no record")
     with tarfile.open("notes.tgz", "w:gz") as tar:
