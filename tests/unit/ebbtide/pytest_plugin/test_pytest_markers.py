@@ -122,7 +122,7 @@ def test_a_release_that_may_exist_or_is_not_started_is_no_mistake(project: Proje
 def test_the_ports_of_a_chaos_marker_are_any_free_ones(project: Project) -> None:
     result = project.run("@pytest.mark.chaos(publish=19092)\ndef test_it(chaos): pass")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["publish is True or False, not 19092: the ports are any free ones"])
+    result.stdout.fnmatch_lines(["publish is True, False or 'tls', not 19092: the ports are any free ones"])
 
 
 def test_a_test_without_published_ports_is_told_how_to_get_them(project: Project) -> None:
