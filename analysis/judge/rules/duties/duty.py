@@ -31,6 +31,7 @@ PATIENCE = 3
 """A duty is broken after so many times the time that its rule allows."""
 SECOND_NS = 1_000_000_000
 _IS_NO_FAULT = frozenset(kind for kind, one in KINDS.items() if one.family in ("admin", "recovery", "waiting"))
+_IS_NO_FAULT |= {"release"}  # without effect if nothing was held; when a hold ended is said beside the hold
 
 
 class Duty(NamedTuple):

@@ -77,6 +77,10 @@ def test_a_follower_that_was_fenced_has_its_time_from_then_on(tmp_path: Path) ->
     assert found(HEALED, tmp_path, brokers=events)[0] == "unknown"
 
 
+def test_a_release_that_found_nothing_held_excuses_nothing(tmp_path: Path) -> None:
+    assert found(HEALED, tmp_path, steps="step=release nodes=1 at=4 effect=-")[0] == "violated"
+
+
 def test_a_fault_that_nobody_healed_excuses_all(tmp_path: Path) -> None:
     assert found(HEALED, tmp_path, steps="step=kill nodes=2 at=4") == ("not-exercised", "")
 
