@@ -78,17 +78,20 @@ def high_watermark(published: Sequence[str]) -> int:
     return int(end)
 
 
+def address_of(name: str) -> dict[str, str]:
+    """Return what a client's settings say of where the cluster is."""
+    status = status_of(name)
+    assert status is not None
+    tls = {"security.protocol": "SSL", "ssl.ca.location": status.published_ca} if status.published_ca else {}
+    return {"bootstrap.servers": ",".join(status.published), **tls}
+
+
 class Application:
     """A producer with acks=1, in a library that Ebbtide knows nothing of."""
 
     def __init__(self, name: str) -> None:
-        status = status_of(name)
-        assert status is not None
         self.acked = 0
-        tls = {"security.protocol": "SSL", "ssl.ca.location": status.published_ca} if status.published_ca else {}
-        self._producer = Producer(
-            {"bootstrap.servers": ",".join(status.published), "client.id": "orders-1", "acks": "1", **tls}
-        )
+        self._producer = Producer({"client.id": "orders-1", "acks": "1", **address_of(name)})
 
     def send(self, count: int) -> None:
         """Send records, and wait for an ack of each."""
@@ -112,7 +115,7 @@ def read_all(name: str, count: int, *, commits_first: bool) -> None:
     assert status is not None
     handled = HandledRecords(Path(status.record), status.clock_base_ns)
     settings = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "group.id": "billing"}
-    consumer = Consumer({"bootstrap.servers": ",".join(status.published), **settings})
+    consumer = Consumer({**settings, **address_of(name)})
     consumer.subscribe(["orders"])
     got: list[Message] = []
 
@@ -132,9 +135,7 @@ def read_all(name: str, count: int, *, commits_first: bool) -> None:
 
 def write_transaction(name: str, count: int) -> None:
     """Write records in a transaction, and commit it."""
-    status = status_of(name)
-    assert status is not None
-    producer = Producer({"bootstrap.servers": ",".join(status.published), "transactional.id": "copier"})
+    producer = Producer({"transactional.id": "copier", **address_of(name)})
     producer.init_transactions(30)
     producer.begin_transaction()
     for number in range(count):
