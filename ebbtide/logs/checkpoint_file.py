@@ -1,4 +1,4 @@
-"""The small files in a log directory: offset checkpoints, and meta.properties."""
+"""The small files in a log directory: checkpoints of offsets and of leader epochs, and meta.properties."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ It is Ebbtide's, in a record only, and counts instead of the broker's own file.
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 """The file with the offset of every log up to which the broker has certainly fsynced it."""
 
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+"""The file in a replica's folder with the offset at which each leader epoch begins in its log."""
+
 
 _SHOWN = 60
 """So many characters of damaged text are shown."""
@@ -30,10 +33,41 @@ def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
 
     Raises `ValueError` if the file is missing, damaged, or not a checkpoint file.
     """
+    offsets = {}
+    for number, line in enumerate(_lines_of(_text_of(path)), 3):
+        try:
+            topic, partition, offset = line.split()
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError:
+            raise ValueError(f"line {number} is no topic, partition and offset: {line[:_SHOWN]!r}") from None
+    return offsets
+
+
+def read_leader_epochs(path: Path) -> dict[int, int]:
+    """Return where each leader epoch begins by a `leader-epoch-checkpoint`. Kafka makes the file empty.
+
+    Raises `ValueError` if the file is missing, damaged, or not a checkpoint file.
+    """
+    text = _text_of(path)
+    starts = {}
+    for number, line in enumerate(_lines_of(text) if text else (), 3):
+        try:
+            epoch, offset = line.split()
+            starts[int(epoch)] = int(offset)
+        except ValueError:
+            raise ValueError(f"line {number} is no leader epoch and offset: {line[:_SHOWN]!r}") from None
+    return starts
+
+
+def _text_of(path: Path) -> str:
     try:
-        text = read_text(path)
+        return read_text(path)
     except UnreadableFile as error:
         raise ValueError(f"{error.what}: {error.got}") from None
+
+
+def _lines_of(text: str) -> list[str]:
+    """Return the lines of a checkpoint file after its head."""
     if not text:
         raise ValueError("it is empty")
     version, *rest = text.splitlines()
@@ -42,14 +76,7 @@ def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
         raise ValueError(f"version {version[:_SHOWN]!r}, known is '0'")
     if count != str(len(lines)):
         raise ValueError(f"{len(lines)} lines, though it says {count[:_SHOWN]!r}")
-    offsets = {}
-    for number, line in enumerate(lines, 3):
-        try:
-            topic, partition, offset = line.split()
-            offsets[TopicPartition(topic, int(partition))] = int(offset)
-        except ValueError:
-            raise ValueError(f"line {number} is no topic, partition and offset: {line[:_SHOWN]!r}") from None
-    return offsets
+    return lines
 
 
 def checkpoint_text(offsets: Mapping[TopicPartition, int]) -> str:

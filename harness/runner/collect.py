@@ -14,6 +14,7 @@ from ebbtide.journal.payload import value_of
 from ebbtide.logs.checkpoint_file import (
     ANSWERED_HIGH_WATERMARKS,
     HIGH_WATERMARKS,
+    LEADER_EPOCHS,
     META_PROPERTIES,
     RECOVERY_POINTS,
     checkpoint_text,
@@ -25,8 +26,8 @@ from ebbtide.record.folder import RecordFolder
 RAW_LIMIT_BYTES = 512 * 1024 * 1024
 """A replica with larger segments is left out of raw/; the manifest names it."""
 
-_METADATA_FILES = ("*.log", "*.checkpoint", "leader-epoch-checkpoint")
-_REPLICA_FILES = ("*.log", "leader-epoch-checkpoint", "partition.metadata")
+_METADATA_FILES = ("*.log", "*.checkpoint", LEADER_EPOCHS)
+_REPLICA_FILES = ("*.log", LEADER_EPOCHS, "partition.metadata")
 _BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, META_PROPERTIES)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 from records import FINAL_CONSUMER, as_record, write_table
-from worked_steps import TOPIC_ID, ns, step_of, write_moved_replica, write_requests, write_torn_log
+from worked_steps import TOPIC_ID, ns, step_of, write_epochs, write_moved_replica, write_requests, write_torn_log
 
 from analysis.evidence.replicas import write_replicas
 from analysis.evidence.report import ControllerLog, TimelineReport, save
@@ -193,6 +193,8 @@ def record_of(example: Example, folder: Path) -> Record:
     if "torn" in setting:
         write_torn_log(folder / RAW_DIR / f"broker-{setting['torn']}" / "t-0")
         write_replicas(at, lambda _: None)
+    if "epochs" in setting:
+        write_epochs(folder / RAW_DIR, *map(int, setting["epochs"].split(",")))
     if "requests" in texts:
         write_requests(folder, [dict(_words(line)) for line in texts["requests"]])
     if "directory" in setting:

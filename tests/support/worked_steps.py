@@ -9,6 +9,7 @@ from typing import Any
 import evidence_builders as build
 import msgspec
 
+from ebbtide.logs.checkpoint_file import LEADER_EPOCHS
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.record.steps import StepEntry
@@ -58,6 +59,13 @@ def write_torn_log(log: Path) -> None:
     """Write a log with half a page of a batch, and zeros for the other half."""
     page = build.batch(0, [(None, b"x" * 4 * TORN_AT, ())])[:TORN_AT] + bytes(TORN_AT)
     build.write_log(log, page)
+
+
+def write_epochs(raw: Path, broker: int, *epochs: int) -> None:
+    """Write the leader-epoch-checkpoint of t-0 on a broker; epoch 0 begins at offset 0, and so on."""
+    (folder := raw / f"broker-{broker}" / "t-0").mkdir(parents=True)
+    lines = [f"{epoch} {epoch}" for epoch in epochs]
+    (folder / LEADER_EPOCHS).write_text("\n".join(["0", str(len(lines)), *lines]) + "\n")
 
 
 def write_moved_replica(raw: Path, broker: int, *, to: str, named: str) -> None:

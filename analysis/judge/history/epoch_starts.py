@@ -10,7 +10,7 @@ counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -23,10 +23,14 @@ from analysis.record.scans import Scan
 
 
 class EpochStarts(NamedTuple):
-    """How many leader epochs have a known start and two served HWs, and the lowest HW of each that served one below."""
+    """How many leader epochs have a known start and two served HWs, and the lowest HW of each that served one below.
+
+    `newest`: the newest leader epoch in each log, by topic, partition and broker.
+    """
 
     compared: int
     below: Sequence[Row]
+    newest: Mapping[tuple[str, int, int], int]
 
 
 class FindHwsBelowStart(Scan[EpochStarts]):
@@ -81,4 +85,4 @@ class FindHwsBelowStart(Scan[EpochStarts]):
             if row["high_watermark"] < start:
                 about = {"topic": topic, "partition": partition, "leader_epoch": epoch, "epoch_start": start}
                 below.append({**about, **row})
-        return EpochStarts(len(compared), below)
+        return EpochStarts(len(compared), below, {place: max(ends) for place, ends in self._ends.items()})
