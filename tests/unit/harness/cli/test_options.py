@@ -27,7 +27,7 @@ METAVARS = {
 """Options whose values differ by the verb: how many there are or where they are, one or several, what is written."""
 SAYS_WHAT_IT_DOES_HERE = {
     *("--budget", "--controllers", "--fail-on", "--html", "--kafka", "--keep-cluster", "--out", "--seed", "--times"),
-    *("--property", "--variant"),
+    *("--assume", "--property", "--publish", "--variant"),
 }
 """Options whose help has to say what the verb does with the value."""
 ONLY_PROGRAMS = {("analyze", "--many"), ("cluster up", "--tied")}
