@@ -9,6 +9,7 @@ disk, may take it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from analysis.judge.history.epoch_starts import FindHwsBelowStart
 from analysis.judge.history.evidence import Row
@@ -44,12 +45,11 @@ def _check(judged: Judged) -> Finding:
 
 def _epochs_kept(record: Record, broker: int, log: str) -> Mapping[int, int] | None:
     """Return where the epochs of a log begin by its file; None: it has no file that can be read, or several."""
-    folders = raw_log_dirs(record.folder / RAW_DIR / f"broker-{broker}")
-    files = [file for folder in folders if (file := folder / log / LEADER_EPOCHS).is_file()]
-    try:
-        return read_leader_epochs(files[0]) if len(files) == 1 else None
-    except ValueError:
-        return None
+    found = []
+    for folder in raw_log_dirs(record.folder / RAW_DIR / f"broker-{broker}"):
+        with suppress(ValueError):
+            found.append(read_leader_epochs(folder / log / LEADER_EPOCHS))
+    return found[0] if len(found) == 1 else None
 
 
 def _why_taken(record: Record, broker: int) -> str | None:

@@ -30,7 +30,7 @@ def test_show_prints_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("unclean-el", "did you mean `ebbtide scenarios show unclean-election`?"),
         ("rack", "did you mean a scenario, such as rack-power, rack-power-flushed?"),
         ("shw", "did you mean show?"),
-        ("xyz", "error: unknown action\n  got:     xyz\n  allowed: show, check\n"),
+        ("xyz", "error: unknown action\n  got:     xyz\n  allowed: show, from, check\n"),
     ],
 )
 def test_a_word_that_is_no_action_may_be_one_or_a_scenario(
