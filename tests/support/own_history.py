@@ -22,6 +22,8 @@ from analysis.record.record import Record
 from cluster.relay.decoding import Decoder, WireRow
 from cluster.relay.final_log import rows_of_batch
 from ebbtide.logs.batches import whole_batches
+from ebbtide.record.folder import RecordFolder
+from ebbtide.record.steps import write_steps
 from ebbtide.record.tables import HANDLED, WIRE
 from ebbtide.record.verdict import Counts, PropertyResult
 from ebbtide.record.wire_facts import WireFacts
@@ -74,6 +76,7 @@ class History:
         rows = [row for entry in self.traffic.entries for row in decoder.feed(entry)]
         rows += [*decoder.finish(), *self._final_rows(), *self._served_rows(decoder)]
         written = self.run.write(folder)
+        write_steps(RecordFolder(written), [])
         columns = {name: [row.get(name) for row in rows] for name in WIRE.names}
         write_table(written, "wire", pa.table(columns, schema=WIRE))
         if self.handled:

@@ -6,7 +6,8 @@ coordinator refused, may have been made. An offset of a transaction counts from 
 a commit or not at all. Its marker may be written later: only the next transaction of the same producer shows that it
 was.
 
-A served offset that no client committed through the ports is somebody else's: the clause is unknown.
+A served offset that no client committed through the ports is somebody else's: the clause is unknown. So it is where a
+log lost records, or an election left ISR and ELR: the commit may be lost as Kafka allows.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from analysis.judge.history.own_topics import why_unjudged
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.lossy import why_lossy
 from analysis.record.traffic import NEVER_NS, Place, Traffic, WireRow, sort_by_group
 from analysis.rows.policies import unsafe_property
 from ebbtide.shown_text import plural
@@ -68,7 +70,7 @@ def _check(judged: Judged) -> Finding:
     doubts = [*traffic.unread, *(f"a client sent {name}" for name in _DELETING if name in traffic.facts.unrecorded)]
     if unsafe := unsafe_property(record):
         doubts.append(f"the scenario sets {unsafe}, so that offsets may be missing without a loss")
-    doubt = doubts[0] if doubts else None
+    doubt = doubts[0] if doubts else why_lossy(record)
     return finding(exercised=exercised, violations=violations, unknown=unknown, doubt=doubt)
 
 
@@ -107,12 +109,13 @@ RULE = Clause(
     parts=("wire",),
     unknown_when=(
         "no coordinator answered for the group at the end, somebody else committed for it, offsets may have been "
-        "deleted or have expired, or not all that clients sent could be read. Only with groups on "
-        "[published ports](record.md#your-own-clients)"
+        "deleted, have expired or be lost as Kafka allows, or not all that clients sent could be read. Only with "
+        "groups on [published ports](record.md#your-own-clients)"
     ),
     example="""
         The coordinator acked offsets 5 and 9 of group g to a client of the user's own. At the end it serves 5.
         setting: published=Heartbeat
+        partitions: leader=1
         wire: kind=commit group=g offset=5 status=acked at=20; kind=commit group=g offset=9 status=acked at=21;
           kind=final-commit group=g offset=5; kind=final-group group=g;
           kind=final-log offset=0 high_watermark=10

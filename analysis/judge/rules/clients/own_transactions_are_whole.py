@@ -5,7 +5,8 @@ gets it: a record counts if the next marker of its producer id behind it says CO
 transaction must be there and count; a record of an aborted one must not.
 
 An EndTxn that failed, or got no answer, says nothing: the one after it does, unless the producer began anew before. No
-record below the log start is judged.
+record below the log start is judged. Where a log lost records, or an election left ISR and ELR, nothing is violated:
+records, markers, and what the coordinator knew may be lost as Kafka allows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from analysis.judge.history.own_topics import why_unjudged
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.lossy import why_lossy
 from analysis.record.traffic import FinalLog, WireRow
 from ebbtide.shown_text import plural
 
@@ -59,9 +61,8 @@ def _check(judged: Judged) -> Finding:
     if not found and not unknown:
         unknown.append({"why": "no end of a transaction with an acked record was answered"})
     exercised = sum(one.fates.total() for one in found.values())
-    return finding(
-        exercised=exercised, violations=[*_rows(found)], unknown=unknown, doubt=next(iter(traffic.unread), None)
-    )
+    doubt = next(iter(traffic.unread), None) or why_lossy(judged.record)
+    return finding(exercised=exercised, violations=[*_rows(found)], unknown=unknown, doubt=doubt)
 
 
 def _fate(row: WireRow, log: FinalLog) -> str:
@@ -103,12 +104,14 @@ RULE = Clause(
     reads_timeline=False,
     parts=("wire",),
     unknown_when=(
-        "a partition has no final read, is compacted or was made again; a transaction has no marker; or not all that "
-        "clients sent could be read. Only with transactional clients on [published ports](record.md#your-own-clients)"
+        "a partition has no final read, is compacted or was made again; a transaction has no marker; something is "
+        "missing that may be lost as Kafka allows; or not all that clients sent could be read. Only with transactional "
+        "clients on [published ports](record.md#your-own-clients)"
     ),
     example="""
         The coordinator confirmed a commit to a client of the user's own. The marker behind its record says ABORT.
         setting: published=Heartbeat
+        partitions: leader=1
         wire: kind=produce status=acked acks=-1 offset=0 digest=5 transactional_id=c producer_id=7 at=20;
           kind=end-txn status=acked commits=true transactional_id=c producer_id=7 at=21;
           kind=final offset=0 digest=5 producer_id=7 transactional=true;

@@ -35,7 +35,7 @@ def _duties(record: Record) -> Iterator[Duty]:
         cut_ns, ends = step.effect_ns, _cut_ends(step)
         for (topic, partition), states in lasting_partitions(record).items() if cut_ns is not None else ():
             before = record.timeline.state_at_time(topic, partition, cut_ns or 0)
-            if before is None or _reach(ends, before.leader, record.manifest.topology.controllers):
+            if before is None or _cuts_off(ends, before.leader, record.manifest.topology.controllers):
                 continue
             later = [one for one in states if one.metadata_offset > before.metadata_offset]
             for follower in sorted({*before.isr} - {before.leader}):
@@ -76,7 +76,7 @@ def _cut_ends(step: StepEntry) -> set[frozenset[int]]:
     return set() if cuts is None else {frozenset(pair) for pair in cuts.pairs}
 
 
-def _reach(ends: set[frozenset[int]], leader: int, controllers: Sequence[int]) -> bool:
+def _cuts_off(ends: set[frozenset[int]], leader: int, controllers: Sequence[int]) -> bool:
     """Whether a cut is between the leader and a controller."""
     return any(frozenset({leader, one}) in ends for one in controllers)
 

@@ -2,7 +2,7 @@
 
 A copier commits the offsets of its group in the transaction of its copies. Kafka begins no transaction of a producer
 before the last one has ended in each of its partitions. So once a copy of a later transaction was acked, the
-coordinator of the group has the offsets of the earlier one, if that was committed.
+coordinator of the group has the offsets of the earlier one, if that was committed. It may still be about to serve them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from analysis.record.scans import Scan
 
 Place = tuple[str, str, int]
 """A group, and a partition of the topic that it reads."""
+_SERVED_NS = 1_000_000_000
+"""A coordinator serves within this time what is in its log: until 3.9, a thread of its own takes it over."""
 
 
 class _Transaction(NamedTuple):
@@ -122,7 +124,8 @@ class FindCopiedOffsets(Scan[Mapping[Place, CopiedOffset]]):
         """Return each place with an answer after a commit."""
         found: dict[Place, CopiedOffset] = {}
         for place, answer in self._answers.items():
-            before = [offset for since_ns, offset in self._copied.get(place, ()) if since_ns < answer["asked_ns"]]
+            by_ns = answer["asked_ns"] - _SERVED_NS
+            before = [offset for since_ns, offset in self._copied.get(place, ()) if since_ns < by_ns]
             if before:
                 found[place] = CopiedOffset(answer, max(before))
         return found

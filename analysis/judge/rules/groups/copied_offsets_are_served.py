@@ -18,7 +18,7 @@ from analysis.judge.rules.lossy import why_lossy
 from analysis.record.record import Record
 from analysis.rows.policies import unsafe_property
 from ebbtide.record.topic_lives import deletion_times
-from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import OFFSETS_PARTITION, OFFSETS_TOPIC
 
 _LED_NS = 10_000_000_000
 
@@ -40,8 +40,8 @@ def _check(judged: Judged) -> Finding:
 
 
 def _has_led(record: Record, answer: Row) -> bool:
-    """Return whether the broker that answered led the only partition of the offsets' topic, for long enough."""
-    states = reversed(record.timeline.states(OFFSETS_TOPIC, 0))
+    """Return whether the broker that answered led the offsets' topic, for long enough."""
+    states = reversed(record.timeline.states(OFFSETS_TOPIC, OFFSETS_PARTITION))
     led = list(takewhile(lambda state: state.leader == answer["broker"], states))
     asked_ns = answer["asked_ns"]
     return bool(led) and isinstance(asked_ns, int) and led[-1].at_ns + _LED_NS < asked_ns

@@ -122,6 +122,14 @@ def test_a_deposed_leader_that_acked_lost_a_part_of_the_transaction(history: His
     assert "2 are lost" in says(judge(history, tmp_path))
 
 
+def test_what_an_unclean_election_took_is_no_violation(history: History, tmp_path: Path) -> None:
+    history.traffic.end_transaction(commits=True)
+    history.final = [marker(0, commits=True)]
+    assert judge(history, tmp_path).status == "violated"
+    history.run.led_by(2, epoch=3)
+    assert why(history.check(RULE, tmp_path / "unclean")).startswith("an election outside ISR and ELR")
+
+
 def test_records_below_the_log_start_are_not_missed(history: History, tmp_path: Path) -> None:
     history.traffic.end_transaction(commits=True)
     history.final, history.log_start = [placed(0, "a", "b"), marker(2, commits=True)], 1

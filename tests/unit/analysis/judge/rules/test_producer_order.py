@@ -15,7 +15,7 @@ Log = list[tuple[int, int, int] | str]
 """Of each offset the producer id, its epoch and the sequence. A number as text is a marker; a word is a gap."""
 
 
-def found(folder: Path, log: Log) -> tuple[str, str]:
+def found(folder: Path, log: Log, steps: str = "") -> tuple[str, str]:
     """What the clause finds in a log: the status, and the offset of the first record that should not be there."""
     rows = []
     for offset, one in enumerate(log):
@@ -27,7 +27,9 @@ def found(folder: Path, log: Log) -> tuple[str, str]:
                 f"offset={offset} value={offset} producer_id={one[0]} producer_epoch={one[1]} sequence={one[2]}"
             )
     text = ";\n  ".join(f"broker=1 {row}" for row in rows)
-    example = example_of(DeclaredRule(module="made", example=f"Rows.\nsetting: idempotent\nreplicas: {text}\ngives:"))
+    example = example_of(
+        DeclaredRule(module="made", example=f"Rows.\nsetting: idempotent sends\nreplicas: {text}\n{steps}\ngives:")
+    )
     record_of(example, folder / "record")
     one = checked(rule, judged(folder / "record")).found
     return one.status, str(one.evidence[0].get("offset", "")) if one.evidence else ""
@@ -59,3 +61,14 @@ def test_an_old_epoch_stands_behind_no_newer_one(tmp_path: Path, log: Log) -> No
 )
 def test_no_sequence_is_skipped(tmp_path: Path, log: Log) -> None:
     assert found(tmp_path, log) == ("violated", str(len(log) - 1))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "steps: step=set-clock nodes=1 at=5",
+        "steps: step=set-config nodes=1 at=5 config=producer.id.expiration.ms",
+    ],
+)
+def test_what_makes_brokers_forget_producers_accuses_nobody(tmp_path: Path, steps: str) -> None:
+    assert found(tmp_path, [(7, 0, 0), (7, 0, 2)], steps)[0] == "unknown"
