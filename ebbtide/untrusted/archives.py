@@ -15,6 +15,7 @@ import lzma
 import os
 import shutil
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -28,7 +29,10 @@ from ebbtide.errors import UsageError
 from ebbtide.untrusted.files import is_file, open_file, path_from
 
 ENDINGS = (".tgz", ".tar.gz", ".zip")
-_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError)
+_DAMAGED = (
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError),
+    *(ValueError, IndexError, struct.error),  # of headers with numbers and names that are none
+)
 _AT_ONCE_MAX = 8 << 20
 """A header of an archive is read at once, and its writer says how long it is."""
 _DEPTH_MAX = 16
@@ -252,5 +256,7 @@ class _Bounded(io.RawIOBase):
         return True
 
     def _check_end(self, offset: int) -> None:
+        if offset < 0:
+            raise EOFError("a header names a place before the archive")
         if self._end is not None and offset > self._end:
             raise _TooLong

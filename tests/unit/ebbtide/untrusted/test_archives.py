@@ -118,6 +118,16 @@ def test_a_damaged_archive_is_one_error(name: str, tmp_path: Path) -> None:
         assert "damaged, or not whole" in _refused(tmp_path / name, tmp_path / str(number)).what
 
 
+def test_headers_of_a_zip_that_say_nonsense_are_one_error(tmp_path: Path) -> None:
+    whole = _zip(tmp_path / "x.zip", ("é", b"1"), ("b", b"2")).read_bytes()
+    directory = whole.index(b"PK\1\2")
+    no_name = whole.replace("é".encode(), b"\xff\xff")
+    before = whole[: directory + 42] + b"\xff\xff\xff\xff" + whole[directory + 46 :]
+    for number, damaged in enumerate((no_name, before)):
+        (tmp_path / "x.zip").write_bytes(damaged)
+        assert "damaged, or not whole" in _refused(tmp_path / "x.zip", tmp_path / str(number)).what
+
+
 def test_an_encrypted_zip_is_refused(tmp_path: Path) -> None:
     _zip(tmp_path / "x.zip", ("a", b"secret"))
     content = bytearray((tmp_path / "x.zip").read_bytes())
