@@ -20,6 +20,7 @@ import time
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -34,8 +35,8 @@ class HandledRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One record that was handled, as a line of the file has it."""
 
     topic: str
-    partition: int
-    offset: int
+    partition: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     group: str | None = None
     at_ns: int | None = None
 

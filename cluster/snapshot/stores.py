@@ -127,16 +127,19 @@ def _keytool(*words: str, password: str | None, named: bool = True, more: dict[s
             "-deststoretype PKCS12",
         )
     asked = ["-storepass:env", _PASSWORD] if named and password is not None else []
-    done = subprocess.run(
-        [program, *words, *asked],
-        env={**os.environ, **(more or {}), _PASSWORD: password or ""},
-        input="\n",
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_KEYTOOL_S,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [program, *words, *asked],
+            env={**os.environ, **(more or {}), _PASSWORD: password or ""},
+            input="\n",
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_KEYTOOL_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StoreUnreadable(f"keytool gave no answer ({type(error).__name__})") from None
     if done.returncode:
         raise StoreUnreadable("its password is wrong or missing, or it is damaged")
     return done.stdout

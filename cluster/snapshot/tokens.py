@@ -13,6 +13,7 @@ A token is asked for at each connection. No message shows it.
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import os
 import re
@@ -21,6 +22,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from kafka.net.sasl.oauth import AbstractTokenProvider
@@ -76,12 +78,12 @@ class TokenSource(msgspec.Struct, frozen=True, kw_only=True):
             {"Authorization": f"Basic {login}", "Accept": "application/json"},
         )
         try:
-            with urllib.request.urlopen(asked, timeout=_ANSWER_S) as answer:
+            with urllib.request.build_opener(_NoRedirect).open(asked, timeout=_ANSWER_S) as answer:
                 content = json.loads(answer.read(_BYTES_MAX))
         except urllib.error.HTTPError as error:
             error.close()
             raise self._refused(f"HTTP {error.code}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise self._refused(str(getattr(error, "reason", "")) or type(error).__name__) from None
         token = content.get("access_token") if isinstance(content, dict) else None
         if not isinstance(token, str):
@@ -122,6 +124,13 @@ class TokenSource(msgspec.Struct, frozen=True, kw_only=True):
                 "AWS gives no token", where=address, got=f"{type(error).__name__}", next="aws sts get-caller-identity"
             ) from None
         return str(token)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the secret would go to the other host."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
 
 
 class _Provider(AbstractTokenProvider):  # type: ignore[misc]

@@ -49,7 +49,7 @@ from ebbtide.record.files import JOURNAL_DIR, new_file, own_folder
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.tables import COMMITS, COPIES, DESCRIBED, HANDLED, POLLS, SENDS, WATERMARKS
 from ebbtide.record.topic_lives import Columns, TopicLives, with_own_names
-from ebbtide.untrusted.values import decoding
+from ebbtide.untrusted.values import decode_json, decoding
 
 JOURNAL_SUFFIX = ".journal"
 ROW_GROUP_ROWS = 100_000
@@ -134,7 +134,7 @@ def _convert_handled(record: RecordFolder, path: Path) -> None:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
-                row = msgspec.json.decode(line, type=HandledRecord)
+                row = decode_json(line, HandledRecord)
             except msgspec.DecodeError as error:
                 raise HarnessError(
                     "a program wrote something else than which record it had handled",

@@ -63,8 +63,17 @@ def test_a_line_of_another_language_may_lack_group_and_time(record: Path) -> Non
     assert rows(record) == [{"topic": "orders", "partition": 0, "offset": 7, "group": None, "at_ns": None}]
 
 
-def test_a_line_that_is_something_else_is_an_error_with_its_place(record: Path) -> None:
-    (record / JOURNAL_DIR / HANDLED_FILE).write_text('{"topic": "orders"}\n')
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"topic": "orders"}',
+        b'{"topic": "\xff", "partition": 0, "offset": 7}',
+        b'{"topic": "orders", "partition": 4294967296, "offset": 7}',
+        b'{"topic": "orders", "partition": 0, "offset": 7, "at_ns": 100000000000000000000}',
+    ],
+)
+def test_a_line_that_is_something_else_is_an_error_with_its_place(record: Path, line: bytes) -> None:
+    (record / JOURNAL_DIR / HANDLED_FILE).write_bytes(line + b"\n")
     with pytest.raises(HarnessError) as error:
         rows(record)
     assert "handled.jsonl, line 1" in error.value.render()

@@ -162,6 +162,7 @@ def _endpoint(code: int, answer: bytes) -> Iterator[tuple[str, list[tuple[str, b
             body = self.rfile.read(int(self.headers["Content-Length"]))
             asked.append((self.headers["Authorization"], body))
             self.send_response(code)
+            self.send_header("Location", "/elsewhere")  # counts with 302 alone
             self.end_headers()
             self.wfile.write(answer)
 
@@ -211,7 +212,12 @@ def test_a_token_is_got_for_the_credentials_of_a_client(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("code", "answer", "says"),
-    [(401, b"{}", "HTTP 401"), (200, b"[]", "without access_token"), (200, b"<html>", "JSONDecodeError")],
+    [
+        (401, b"{}", "HTTP 401"),
+        (302, b"", "HTTP 302"),
+        (200, b"[]", "without access_token"),
+        (200, b"<html>", "JSONDecodeError"),
+    ],
 )
 def test_an_endpoint_without_a_token_is_one_error(code: int, answer: bytes, says: str, tmp_path: Path) -> None:
     with _endpoint(code, answer) as (url, _):
