@@ -218,9 +218,8 @@ class Decoder:
             self.undecoded["records of Produce"] += batch.count
             return
         for delta, digest in digests:
-            sequence = (batch.base_sequence + delta) % _BASE_SEQUENCES if batch.base_sequence >= 0 else None
             offset = send.base_offset + delta if send.base_offset >= 0 else None
-            yield {**row, "digest": digest, "sequence": sequence, "offset": offset}
+            yield {**row, "digest": digest, "sequence": sequence_of(batch, delta), "offset": offset}
 
     def _fetched(self, number: int, asked: AskedRequest, answer: Any, done_ns: int | None) -> Iterator[WireRow]:
         for item in answer or ():
@@ -344,6 +343,13 @@ def _result(number: int, asked: AskedRequest, code: int | None, done_ns: int | N
     error = _NO_ANSWER if code is None else str(for_code(code).__name__) if code else None
     times = {"asked_ns": asked.asked_ns, "done_ns": done_ns}
     return {"client": asked.client, "connection": number, "status": status, "error": error, **times}
+
+
+def sequence_of(batch: Batch, offset: int) -> int | None:
+    """Return the sequence of the record at an offset of a batch; None: its producer is not idempotent."""
+    if batch.base_sequence < 0:
+        return None
+    return (batch.base_sequence + offset - batch.base_offset) % _BASE_SEQUENCES
 
 
 def _nullable(number: int) -> int | None:

@@ -13,7 +13,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from cluster.kafka_api.connection import EARLIEST, FETCH_BYTES, LATEST, BrokerConnection, Refused, WireError, check
 from cluster.kafka_api.group_offsets import CommittedOffset, committed_offsets
-from cluster.relay.decoding import WireRow
+from cluster.relay.decoding import WireRow, sequence_of
 from ebbtide.logs.batches import Batch, ends_with_commit, record_digests, whole_batches
 from ebbtide.logs.codecs import UndecodableError
 from ebbtide.logs.segments import TopicPartition
@@ -133,7 +133,7 @@ def rows_of_batch(batch: Batch, key: bytes, place: WireRow, start: int, end: int
             producer = {"producer_id": batch.producer_id, "producer_epoch": batch.producer_epoch}
             yield {"kind": "final-marker", **place, "offset": batch.base_offset, "commits": commits, **producer}
         return
-    for at, (offset, digest) in enumerate(record_digests(batch, key)):
+    for offset, digest in record_digests(batch, key):
         if start <= offset < end:
             yield {
                 "kind": "final",
@@ -143,7 +143,7 @@ def rows_of_batch(batch: Batch, key: bytes, place: WireRow, start: int, end: int
                 "leader_epoch": batch.leader_epoch,
                 "producer_id": batch.producer_id if batch.producer_id >= 0 else None,
                 "producer_epoch": batch.producer_epoch if batch.producer_id >= 0 else None,
-                "sequence": batch.base_sequence + at if batch.base_sequence >= 0 else None,
+                "sequence": sequence_of(batch, offset),
                 "transactional": batch.transactional,
             }
 

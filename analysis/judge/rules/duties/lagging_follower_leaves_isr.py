@@ -33,25 +33,27 @@ def _duties(record: Record) -> Iterator[Duty]:
     within_ns = int((known.cluster.replica_lag_max_s + record.session_timeout_s) * SECOND_NS)
     for step in record.proven_steps or ():
         cut_ns, ends = step.effect_ns, _cut_ends(step)
-        for (topic, partition), states in lasting_partitions(record).items() if cut_ns is not None else ():
-            before = record.timeline.state_at_time(topic, partition, cut_ns or 0)
+        if cut_ns is None or not ends:
+            continue
+        for (topic, partition), states in lasting_partitions(record).items():
+            before = record.timeline.state_at_time(topic, partition, cut_ns)
             if before is None or _cuts_off(ends, before.leader, record.manifest.topology.controllers):
                 continue
             later = [one for one in states if one.metadata_offset > before.metadata_offset]
             for follower in sorted({*before.isr} - {before.leader}):
                 if frozenset({before.leader, follower}) in ends:
-                    yield from _duty_on(record, step, follower, before, later, within_ns)
+                    yield from _duty_on(record, step, cut_ns, follower, before, later, within_ns)
 
 
 def _duty_on(
     record: Record,
     step: StepEntry,
+    cut_ns: int,
     follower: int,
     before: PartitionState,
     later: Sequence[PartitionState],
     within_ns: int,
 ) -> Iterator[Duty]:
-    cut_ns = step.effect_ns or 0
     kept_ns = next((one.at_ns for one in later if follower not in one.isr), None)
     over = [one.at_ns for one in later if (one.leader, one.leader_epoch) != (before.leader, before.leader_epoch)]
     over += [one.at_ns for one in record.timeline.brokers if one.broker == before.leader and one.at_ns > cut_ns]

@@ -8,8 +8,9 @@ import pytest
 from client_frames import TOPIC, Traffic, cut_up
 from evidence_builders import batch
 
-from cluster.relay.decoding import Decoder, WireRow
+from cluster.relay.decoding import Decoder, WireRow, sequence_of
 from cluster.relay.spool import SpoolEntry
+from ebbtide.logs.batches import whole_batches
 
 KEY = b"k" * 32
 
@@ -197,3 +198,10 @@ def test_frames_that_came_in_pieces_make_the_same_rows(size: int) -> None:
     cut = [{k: v for k, v in row.items() if k not in times} for row in rows_of(cut_up(traffic.entries, size))]
     assert cut == plain
     assert len(plain) == 4
+
+
+def test_a_record_of_a_compacted_batch_has_the_sequence_that_it_was_sent_with() -> None:
+    (sent,) = whole_batches(records(b"one", b"two", b"three", producer_id=7, sequence=2**31 - 1, base_offset=40))
+    assert [sequence_of(sent, offset) for offset in (40, 42)] == [2**31 - 1, 1]
+    (plain,) = whole_batches(records(b"one"))
+    assert sequence_of(plain, 0) is None
