@@ -42,6 +42,7 @@ class _Commit(NamedTuple):
 def _check(judged: Judged) -> Finding:
     record, traffic = judged.record, judged.record.traffic
     assert traffic is not None
+    lossy = why_lossy(record)
     exercised, violations, unknown = 0, list[Row](), list[Row]()
     for (group, place), rows in sorted(sort_by_group(traffic.commits).items()):
         commits = [*_commits(traffic, rows)]
@@ -66,11 +67,15 @@ def _check(judged: Judged) -> Finding:
             unknown.append(at | {"why": f"the group {group} has the offset {served} of {where}: not by your clients"})
         else:
             newest = max((one for one in commits if one.is_acked), key=lambda one: one.asked_ns).offset
-            violations.append(at | {"committed": newest, "says": _says(group, place, acked, newest, served)})
+            says = _says(group, place, acked, newest, served)
+            if lossy is None:
+                violations.append(at | {"committed": newest, "says": says})
+            else:
+                unknown.append(at | {"committed": newest, "why": f"{says}; {lossy}"})
     doubts = [*traffic.unread, *(f"a client sent {name}" for name in _DELETING if name in traffic.facts.unrecorded)]
     if unsafe := unsafe_property(record):
         doubts.append(f"the scenario sets {unsafe}, so that offsets may be missing without a loss")
-    doubt = doubts[0] if doubts else why_lossy(record)
+    doubt = doubts[0] if doubts else None
     return finding(exercised=exercised, violations=violations, unknown=unknown, doubt=doubt)
 
 

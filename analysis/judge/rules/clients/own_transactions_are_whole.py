@@ -61,8 +61,11 @@ def _check(judged: Judged) -> Finding:
     if not found and not unknown:
         unknown.append({"why": "no end of a transaction with an acked record was answered"})
     exercised = sum(one.fates.total() for one in found.values())
-    doubt = next(iter(traffic.unread), None) or why_lossy(judged.record)
-    return finding(exercised=exercised, violations=[*_rows(found)], unknown=unknown, doubt=doubt)
+    violations = [*_rows(found)]
+    if (lossy := why_lossy(judged.record)) is not None:
+        unknown += [row | {"why": f"{row['says']}; {lossy}"} for row in violations]
+        violations = []
+    return finding(exercised=exercised, violations=violations, unknown=unknown, doubt=next(iter(traffic.unread), None))
 
 
 def _fate(row: WireRow, log: FinalLog) -> str:
