@@ -62,6 +62,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     type: str | None = None
     strategy: str | None = None
     expect_error: str | None = None
+    config: str | None = None
 
 
 STEPS = "steps.jsonl"

@@ -33,7 +33,7 @@ def _why_forgotten(record: Record) -> str | None:
         return "without the scenario and its steps it is not known how long brokers remember producers"
     if any(one.step in CLOCK_KINDS for one in steps):
         return "a clock was set, so that a broker may have forgotten a producer"
-    changed = {one.parameters.get("config") for one in steps}
+    changed = {one.asked.config for one in steps}
     if names := _FORGETTING & {*changed, *known.cluster.broker_properties}:
         return f"the scenario sets {min(names)}, so that a broker may have forgotten a producer"
     return None
