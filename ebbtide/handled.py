@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
@@ -61,7 +61,7 @@ class HandledRecords:
         """Note that a record is handled now. Raises `UsageError` for what has no topic, partition and offset."""
         at_ns = time.monotonic_ns() + self._clock_base_ns
         try:
-            topic, partition, offset = record if isinstance(record, tuple | list) else _place_of(record)
+            topic, partition, offset = _place_of(record)
             line = msgspec.convert(
                 {"topic": topic, "partition": partition, "offset": offset, "group": group, "at_ns": at_ns},
                 HandledRecord,
@@ -75,10 +75,15 @@ class HandledRecords:
         os.write(self._file, msgspec.json.encode(line) + b"\n")
 
 
-def _place_of(record: object) -> tuple[object, ...]:
-    """Return topic, partition and offset: attributes of a record of kafka-python, methods of one of confluent-kafka."""
+def _place_of(record: object) -> Sequence[object]:
+    """Return topic, partition and offset: attributes of a record of kafka-python, methods of one of confluent-kafka.
+
+    A record of kafka-python is a tuple, too.
+    """
+    if isinstance(record, tuple | list) and not hasattr(record, "offset"):
+        return record
     values = (getattr(record, name) for name in ("topic", "partition", "offset"))
-    return tuple(value() if callable(value) else value for value in values)
+    return [value() if callable(value) else value for value in values]
 
 
 def handled(record: object, group: str | None = None) -> None:

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ebbtide.errors import EbbtideError, UsageError
-from ebbtide.snapshot.described import BROKER, CONTROLLER, DescribedNode, FileFacts, raise_problems, value_problems
+from ebbtide.snapshot.described import (
+    BROKER,
+    CONTROLLER,
+    DescribedNode,
+    FileFacts,
+    is_number,
+    raise_problems,
+    value_problems,
+)
 from ebbtide.untrusted.yaml_files import YamlValue, read_documents
 
 _OWN_DEFAULTS = {
@@ -162,7 +170,7 @@ def _is_kept(values: YamlValue, log_dirs: str) -> bool:
 
 def _replicas(service: _Service) -> int:
     text = service.values.at("deploy", "replicas").text or service.values.at("scale").text or "1"
-    return min(int(text), 100) if text.isdecimal() else 1
+    return min(int(text), 100) if is_number(text) else 1
 
 
 def _release_of(service: _Service) -> Iterator[str]:

@@ -20,6 +20,11 @@ _NUMBERS = frozenset(
 )
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number from 0 on; Python refuses to read one of thousands of digits."""
+    return re.fullmatch(r"[0-9]{1,19}", text) is not None
+
+
 class DescribedNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node of a file, with its properties by Kafka's names; `name` is what the file calls it.
 
@@ -34,7 +39,7 @@ class DescribedNode(msgspec.Struct, frozen=True, kw_only=True):
     def id(self) -> int | None:
         """Its id, None if the file does not say it."""
         text = self.properties.get("node.id", self.properties.get("broker.id", ""))
-        return int(text) if text.isdecimal() else None
+        return int(text) if is_number(text) else None
 
     @property
     def roles(self) -> frozenset[str]:
@@ -111,9 +116,9 @@ def value_problems(values: Mapping[str, str], where: str, lines: Mapping[str, in
     """Yield what is wrong with the values that the advice reads, each with its line."""
     for name, value in values.items():
         allowed = None
-        if name in FACTORS and not (value.isdecimal() and 1 <= int(value) <= REPLICAS_MAX):
+        if name in FACTORS and not (is_number(value) and 1 <= int(value) <= REPLICAS_MAX):
             allowed = f"1 to {REPLICAS_MAX}"
-        elif name in _NUMBERS and not re.fullmatch(r"[0-9]{1,19}", value):
+        elif name in _NUMBERS and not is_number(value):
             allowed = "a whole number"
         elif name == UNCLEAN and value.lower() not in ("true", "false"):
             allowed = "true or false"

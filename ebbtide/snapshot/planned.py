@@ -19,6 +19,7 @@ from ebbtide.snapshot.described import (
     DescribedNode,
     FileFacts,
     PlannedTopic,
+    is_number,
 )
 from ebbtide.snapshot.model import (
     BROKER_NAMES,
@@ -79,7 +80,7 @@ def voters_of(facts: FileFacts) -> tuple[int, ...] | None:
     for node in facts.nodes:
         named = node.properties.get("controller.quorum.voters", "").split(",")
         voters = [one.partition("@")[0].strip() for one in named]
-        if all(one.isdecimal() for one in voters):
+        if all(map(is_number, voters)):
             return tuple(sorted(map(int, voters)))
     ids = [one.id for one in facts.controllers if one.id is not None]
     return tuple(sorted(ids)) if facts.is_whole and ids else None

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from kafka.consumer.fetcher import ConsumerRecord
 from records import RecordBuilder
 
 from ebbtide import handled
@@ -37,7 +38,8 @@ def rows(record: Path) -> list[dict[str, object]]:
 
 def test_records_of_each_library_and_plain_places_are_noted_with_the_time_of_the_run(record: Path) -> None:
     noted, before_ns = HandledRecords(record, BASE_NS), time.monotonic_ns() + BASE_NS
-    noted.note(SimpleNamespace(topic="orders", partition=0, offset=1))
+    rest = dict.fromkeys(ConsumerRecord._fields) | {"topic": "orders", "partition": 0, "offset": 1}
+    noted.note(ConsumerRecord(**rest))
     noted.note(SimpleNamespace(topic=lambda: "orders", partition=lambda: 0, offset=lambda: 2), group="g")
     noted.note(("orders", 1, 3))
     found = rows(record)

@@ -116,8 +116,8 @@ def _judge(
     if early or nobody:
         both = sorted([*early, *nobody])
         says = (
-            f"your group {group} committed {plural(len(both), 'offset')} of {name} before their records were handled; "
-            f"{len(nobody):,} of these were handled by nobody; the first is offset {both[0]:,}"
+            f"your group {group} committed {plural(len(both), 'offset')} of {name} before their records were handled, "
+            f"from offset {both[0]:,} on; {len(nobody):,} of these were handled by nobody"
         )
         says += f"; {plural(twice, 'record')} more than once" if twice else ""
         return row | {"early": len(both), "by_nobody": len(nobody), "offset": both[0], "says": says}

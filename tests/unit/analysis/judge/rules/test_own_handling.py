@@ -55,8 +55,8 @@ def test_a_commit_before_its_records_were_handled_is_named_with_those_that_nobod
     history.traffic.commit(4)
     history.handle(1, 2)
     assert says(judge(history, tmp_path)) == (
-        "your group g committed 3 offsets of orders-0 before their records were handled; 1 of these were handled by "
-        "nobody; the first is offset 1"
+        "your group g committed 3 offsets of orders-0 before their records were handled, from offset 1 on; 1 of "
+        "these were handled by nobody"
     )
 
 
