@@ -212,7 +212,7 @@ def test_a_group_that_commits_before_it_handles_contradicts_the_run_in_its_own_n
     read_all(name, 100, commits_first=True)
     verdict, _ = judged(name, tmp_path / "runs", ExitCode.CONTRADICTED)
     assert verdict.why[0] == (
-        "your group billing committed 100 offsets of orders-0 before their records were handled, from offset 0 on; 3 of "
-        "these were handled by nobody"
+        "your group billing committed 100 offsets of orders-0 before their records were handled, from offset 0 on; 3 "
+        "of these were handled by nobody"
     )
     assert of_own_clients(verdict)["own-commits-are-kept"] == "holds"
