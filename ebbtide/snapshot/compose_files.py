@@ -195,7 +195,7 @@ def _notes_of(service: _Service) -> Iterator[str]:
     for one in service.values.at("volumes").items:
         target = one.at("target").text or (one.text or "").partition(":")[2]
         if re.search(r"server\.properties|/mnt/shared/config", target):
-            yield f"{service.name} mounts a server.properties: give that file, too"
+            yield f"{service.name} mounts a server.properties: give the files of all nodes in place of this one"
     for key, value in service.environment.items():
         if key.startswith(service.image.prefix) and (found := _VARIABLE.search(_filled(value.text or ""))):
             name = _property(key, service.image.prefix)

@@ -27,8 +27,8 @@ def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
         "Pack a run record, or a folder of records, into a .tgz, read it again, and compare each file. The same files "
-        "give the same bytes. `analyze`, `explain`, `replay`, `shrink`, `runs` and `nightly site` take the archive in "
-        "place of the folder.",
+        "give the same bytes. `analyze`, `explain`, `replay`, `shrink` and `nightly site` take the archive in place of "
+        "the folder, and `runs --runs` that of a folder of records.",
         epilog="example: ebbtide runs pack runs/RUN run.tgz",
     )
     command.argument(
