@@ -52,6 +52,11 @@ class Record(RecordFiles):
     def _scans(self) -> dict[type[Scan[Any]], Scan[Any]]:
         return {}
 
+    @cached_property
+    def kept_lines(self) -> dict[str, tuple[Sequence[bytes], Exception | None]]:
+        """The lines of nodes' logs that are asked for more than once, and why the rest of a log cannot be read."""
+        return {}
+
     def scans(self) -> list[Scan[Any]]:
         """Return all scans that somebody asks for, as far as they are."""
         return [self._scan(kind) for kind in self.asked]

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
+from analysis.judge.history.log_lines import UNREADABLE, controller_lines, lines_of, logs_of, time_ns
 from analysis.judge.history.returns import returns_from_a_stop
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS
@@ -119,7 +119,7 @@ def rejection_facts(record: Record, controllers: Sequence[int]) -> Counter[str]:
     )
     logs = logs_of(record, "controller", controllers)
     try:
-        for line in (line for log in logs for line in lines_of(log) if _REJECTED in line):
+        for line in (line for line in controller_lines(record, controllers) if _REJECTED in line):
             facts["alter-partitions-rejected"] += 1
             for reason, pattern in _REASONS.items():
                 facts[f"alter-partitions-rejected-for-{reason}"] += pattern.search(line) is not None

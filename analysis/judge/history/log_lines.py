@@ -46,6 +46,12 @@ _APPLIED = re.compile(
 """`Partition.handleAlterPartitionUpdate` (3.9.0)."""
 
 
+_ASKED_OF_CONTROLLERS = re.compile(
+    rb"Rejecting AlterPartition request|Completed transition to |Vote request |Truncated to offset "
+)
+"""What the facts and clauses on controllers look for in their logs; no other line is kept."""
+
+
 class AppliedIsr(NamedTuple):
     """A leader applied the ISR that the controller had answered with, and its partition epoch."""
 
@@ -99,6 +105,26 @@ def lines_of(log: Path) -> Iterator[bytes]:
             if left < 0:
                 raise EOFError(f"more than {_LOG_BYTES_MAX:,} bytes")
             yield line
+
+
+def controller_lines(record: Record, controllers: Sequence[int]) -> Iterator[bytes]:
+    """Yield the lines of controllers' logs that anybody asks for. Each log is read once a record.
+
+    Raises one of `UNREADABLE` behind the last line that can be read.
+    """
+    for log in logs_of(record, "controller", controllers):
+        if log.name not in record.kept_lines:
+            kept: list[bytes] = []
+            damage: Exception | None = None
+            try:
+                kept.extend(line for line in lines_of(log) if _ASKED_OF_CONTROLLERS.search(line))
+            except UNREADABLE as error:
+                damage = error
+            record.kept_lines[log.name] = kept, damage
+        lines, damage = record.kept_lines[log.name]
+        yield from lines
+        if damage is not None:
+            raise damage
 
 
 def time_ns(stamp: bytes, clocks: KafkaClocks) -> int:

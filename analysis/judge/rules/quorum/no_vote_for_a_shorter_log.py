@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
+from analysis.judge.history.log_lines import UNREADABLE, controller_lines, time_ns
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
@@ -57,17 +57,16 @@ def _votes(record: Record, controller: int) -> Iterator[_Vote]:
     """Yield the votes of a controller; none further if its log is damaged."""
     vote: _Vote | None = None
     try:
-        for log in logs_of(record, "controller", (controller,)):
-            for line in lines_of(log):
-                granted, enters, truncates = _GRANTS.match(line), _ENTERS.search(line), _TRUNCATES.search(line)
-                if vote is not None and (granted or (enters and int(enters[1]) != vote.epoch)):
-                    yield vote
-                    vote = None
-                if granted is not None:
-                    candidate, log_end, epoch = map(int, granted.group(2, 3, 4))
-                    vote = _Vote(time_ns(granted[1], record.clocks), candidate, log_end, epoch)
-                elif vote is not None and truncates is not None and int(truncates[2]) == vote.candidate:
-                    vote = vote._replace(truncated_to=int(truncates[1]))
+        for line in controller_lines(record, (controller,)):
+            granted, enters, truncates = _GRANTS.match(line), _ENTERS.search(line), _TRUNCATES.search(line)
+            if vote is not None and (granted or (enters and int(enters[1]) != vote.epoch)):
+                yield vote
+                vote = None
+            if granted is not None:
+                candidate, log_end, epoch = map(int, granted.group(2, 3, 4))
+                vote = _Vote(time_ns(granted[1], record.clocks), candidate, log_end, epoch)
+            elif vote is not None and truncates is not None and int(truncates[2]) == vote.candidate:
+                vote = vote._replace(truncated_to=int(truncates[1]))
     except UNREADABLE:
         return
     if vote is not None:

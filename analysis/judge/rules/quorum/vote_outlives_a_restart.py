@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from analysis.judge.history.disk_steps import TOUCHES, step_on_disks_of
 from analysis.judge.history.evidence import Row
-from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
+from analysis.judge.history.log_lines import UNREADABLE, controller_lines, time_ns
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
 from analysis.judge.rules.judged import Judged
@@ -57,12 +57,11 @@ def _check(judged: Judged) -> Finding:
 def _states(record: Record, controller: int) -> Iterator[tuple[_State, bool]]:
     """Yield each state that a controller wrote down, and whether it started in that state."""
     try:
-        for log in logs_of(record, "controller", (controller,)):
-            for line in lines_of(log):
-                if _WROTE in line and (match := _STATE.match(line)) is not None:
-                    knows = not match[4].startswith(_KNOWS_NOTHING)
-                    state = _State(time_ns(match[1], record.clocks), int(match[3]), knows)
-                    yield state, line.rstrip().endswith(_STARTS)
+        for line in controller_lines(record, (controller,)):
+            if _WROTE in line and (match := _STATE.match(line)) is not None:
+                knows = not match[4].startswith(_KNOWS_NOTHING)
+                state = _State(time_ns(match[1], record.clocks), int(match[3]), knows)
+                yield state, line.rstrip().endswith(_STARTS)
     except UNREADABLE:
         return
 
