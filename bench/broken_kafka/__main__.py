@@ -4,8 +4,9 @@
     .venv/bin/python -m bench.broken_kafka nothing       the control, over all scenarios of the list
 
 It runs as root, from a checkout. Each bug runs with the scenarios that the list names for it. What ran stays in
-bench/results/broken-kafka.json, and does not run again unless you say --again. The judge runs in a process without the
-agent. Exit code 1 if a bug that acted was missed, or if the control was accused.
+bench/results/broken-kafka.json, and does not run again unless you say --again. What the control did again is added to
+what it did before. The judge runs in a process without the agent. Exit code 1 if a bug that acted was missed, or if
+the control was accused.
 """
 
 from __future__ import annotations
@@ -134,7 +135,11 @@ def main() -> int:
     if unjudged:
         judge(unjudged)
     # Another process may have kept rows meanwhile.
-    rows = read_rows() | {key: row_of(key, path, commit) for key, path in recorded.items()}
+    rows = read_rows()
+    for key, path in recorded.items():
+        row = row_of(key, path, commit)
+        is_one_more = key[0] == CONTROL and key in rows and not args.no_record
+        rows[key] = row.after(rows[key]) if is_one_more else row
     write_rows(rows, bugs)
     shown = [rows[key] for key in runs if key in rows]
     print("\n".join(table(shown)))

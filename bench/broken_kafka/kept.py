@@ -21,9 +21,9 @@ _BEST: tuple[Caught, ...] = ("clause", "prediction", "half", "missed", "did not 
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of one bug, or of the control.
+    """One run of one bug, or the runs of the control in one scenario.
 
-    `load`: the host's, over the minute before the run ended; empty: nobody noted it.
+    `load`: the host's, over the minute before the run ended, of each run; empty: nobody noted it.
     """
 
     bug: str
@@ -38,6 +38,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> tuple[str, str]:
         """What the row is about."""
         return self.bug, self.scenario
+
+    def after(self, earlier: Row) -> Row:
+        """Return the control's row with this run too: the worst of the runs counts."""
+        worst = min(earlier, self, key=lambda row: _BEST.index(row.caught))
+        return msgspec.structs.replace(worst, load=f"{earlier.load} {self.load}", commit=self.commit)
 
 
 def read_rows() -> dict[tuple[str, str], Row]:
@@ -94,7 +99,7 @@ def _about(rows: Sequence[Row], bugs: Mapping[str, Bug]) -> str:
             f"Bugs were planted in the nodes of real Kafka {KAFKA}, one at a time, by a Java agent. Each ran with the",
             "scenarios that should see it. `bench/broken_kafka/bugs.toml` has what each bug changes, and its source.",
             "*acted*: how often the bug acted at least. In the control the agent is loaded and changes nothing.",
-            "*load*: the host's load over the last minute of the run.",
+            "*load*: the host's load over the last minute of each run: the control ran once for each number.",
             "",
             f"Of {len(bugs)} bugs, {len(best)} ran; each counts by the best of its scenarios:",
             "",

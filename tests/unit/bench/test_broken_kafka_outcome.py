@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import msgspec
+
 from bench.broken_kafka.__main__ import runs_of, table
 from bench.broken_kafka.agent import CONTROL, argument_of
 from bench.broken_kafka.bugs import read_bugs
@@ -15,6 +17,7 @@ from ebbtide.record.verdict import Outcome, PropertyResult, Verdict
 VIOLATED = "KIP-966 is violated: leader-in-isr (1 case, first: t-0, metadata offset 43)"
 UNEXPLAINED = "2,000 committed records of t-0 lost against the protocol: broker 3 was elected"
 BROKEN = "predicted no loss of committed records, seen 2,000 lost"
+RUNS: tuple[tuple[Caught, str], ...] = (("clean", "2"), ("clause", "11"))
 KNOWN = "known of this release: KAFKA-15489"
 
 
@@ -53,6 +56,13 @@ def test_a_bug_that_did_not_act_is_not_caught_whatever_the_verdict() -> None:
 def test_the_control_never_acts_and_may_be_accused_all_the_same() -> None:
     assert classify(verdict("contradicted", VIOLATED), acts=0, is_control=True) == "clause"
     assert classify(verdict("as-predicted"), acts=0, is_control=True) == "clean"
+
+
+def test_the_worst_run_of_the_control_counts_and_the_loads_of_all_are_kept() -> None:
+    clean, accused = (msgspec.structs.replace(row(CONTROL, caught), load=load) for caught, load in RUNS)
+    for first, then in ((clean, accused), (accused, clean)):
+        both = then.after(first)
+        assert (both.caught, both.load) == ("clause", f"{first.load} {then.load}")
 
 
 def test_the_clauses_are_named_and_else_the_first_reason() -> None:
