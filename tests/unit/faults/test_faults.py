@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
 from fake_runtime import FakeRuntime, process_of
 
-from cluster.host.namespaces import Cut, Transfer
+from cluster.host.namespaces import Cut, LimitCounts, Transfer
 from cluster.runtime.base import LogLoss, PowerLoss
 from ebbtide.errors import StepImpossible
 from ebbtide.scenario.roles import CLIENTS
@@ -178,6 +179,19 @@ def test_a_limited_link_over_which_nothing_arrives_is_not_proven(
     effect = network.limit(runtime, network.one_way_cuts([1], [2]), 32_000)
     assert not _proven(effect)
     assert effect.why == "nothing arrived over 1>2"
+
+
+def test_a_limited_link_that_the_nodes_fill_is_proven_by_what_the_kernel_passed_and_dropped(
+    runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = Transfer(sent_bytes=9000, arrived_bytes=0, took_s=1.0)
+    monkeypatch.setattr(runtime.network, "transfer", lambda pairs, *_: dict.fromkeys(pairs, lost))
+    for passed, dropped in ((1, 1), (0, 1), (1, 0)):
+        counts = LimitCounts(passed_bytes=passed, dropped_packets=dropped)
+        monkeypatch.setattr(runtime.network, "limit_counts", lambda counts=counts: defaultdict(lambda: counts))
+        effect = network.limit(runtime, network.one_way_cuts([1], [2]), 32_000)
+        assert _proven(effect) is bool(passed and dropped)
+        assert effect.proof["limited"] == {"1>2": {"passed_bytes": passed, "dropped_packets": dropped}}
 
 
 def test_a_limit_that_cut_a_connection_is_not_proven(runtime: FakeRuntime) -> None:
