@@ -24,4 +24,4 @@ def _check(judged: Judged) -> Finding:
     return finding(exercised=elections, violations=violations)
 
 
-RULE = Clause(module=__name__, doc=__doc__, kip="ours", check=_check)
+RULE = Clause(kip="ours", check=_check)

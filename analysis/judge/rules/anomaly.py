@@ -65,3 +65,10 @@ class Anomaly(DeclaredRule, frozen=True, kw_only=True):
     headline: tuple[str, str] | None = None
     despite: str = ""
     fact: Fact | None = None
+
+    @property
+    def module(self) -> str:
+        """The module of the function that says which rows are items."""
+        found = self.items or self.row
+        assert found is not None
+        return found.__module__

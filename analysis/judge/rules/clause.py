@@ -33,7 +33,6 @@ _PARTS = _SMALL_PARTS.union(TABLES, ("clients", "quorum", "wire", "witness"))
 class Clause(DeclaredRule, frozen=True, kw_only=True):
     """A promise of the protocol and its check.
 
-    - `doc`: `__doc__` of the module. Its first paragraph is what the KIP says.
     - `kip`: `KIP-` and a number, `Kafka's promise` where no KIP says it, or `harness` if it is on Ebbtide itself.
     - `unknown_when`: why the clause may be unknown, for people.
     - `parts`: the parts of the record that it is checked on, besides the small files; where one of them has a gap, the
@@ -48,7 +47,6 @@ class Clause(DeclaredRule, frozen=True, kw_only=True):
     - `allowed`: of a clause on losses, what is true if it holds. The causes say what violates it.
     """
 
-    doc: str | None
     kip: str
     check: Callable[[Judged], Finding]
     unknown_when: str = ""
@@ -70,9 +68,14 @@ class Clause(DeclaredRule, frozen=True, kw_only=True):
             raise ValueError(f"parts has {', '.join(parts)}; allowed: a tuple of {', '.join(sorted(_PARTS))}")
 
     @property
+    def module(self) -> str:
+        """The module of its check."""
+        return self.check.__module__
+
+    @property
     def text(self) -> str:
-        """What the KIP says: the first paragraph of the docstring."""
-        return " ".join((self.doc or "").partition("\n\n")[0].split())
+        """What the KIP says: the first paragraph of the module's docstring."""
+        return " ".join((sys.modules[self.module].__doc__ or "").partition("\n\n")[0].split())
 
 
 class CheckedClause(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from analysis.judge.rules.clause import Clause
@@ -18,7 +19,7 @@ from analysis.spec.own import PROPERTY_FILE, invariant_in
 from ebbtide.own_code import run_own_file
 from ebbtide.record.verdict import RuleFile
 
-_RULE_FILE = "a Python file with `RULE = Clause(module=__name__, doc=__doc__, ...)`"
+_RULE_FILE = "a Python file with `RULE = Clause(kip=..., check=...)`"
 
 
 class OwnRule(NamedTuple):
@@ -57,15 +58,15 @@ def read_own_rule(path: Path, taken: Sequence[str] = ()) -> OwnRule:
         raise own.error("another rule has this name", own.name, allowed="a file with another name")
     rule = getattr(own.module, "RULE", None)
     if rule is None and hasattr(own.module, "holds"):
-        rule = _clause_of(invariant_in(own), own.module.__name__)
+        rule = _clause_of(invariant_in(own), own.module)
     if not isinstance(rule, Clause):
         raise own.error("the file has no rule", "no RULE" if rule is None else f"RULE is a {type(rule).__name__}")
     if rule.name != own.name:
-        raise own.error("the rule is not called as its file", f"module={rule.module!r}", allowed="module=__name__")
+        raise own.error("the check is not of this file", f"one of {rule.module}", allowed="a function of the file")
     return OwnRule(rule, RuleFile(name=own.name, file=path.name, sha256=own.sha256, needed=rule.needed))
 
 
-def _clause_of(rule: Invariant, module: str) -> Clause:
+def _clause_of(rule: Invariant, module: ModuleType) -> Clause:
     """Return a clause that holds if every recorded state of a partition has the property."""
 
     def check(judged: Judged) -> Finding:
@@ -79,4 +80,5 @@ def _clause_of(rule: Invariant, module: str) -> Clause:
         ]
         return finding(exercised=len(states), violations=broken)
 
-    return Clause(module=module, doc=rule.source, kip="your property", check=check)
+    check.__module__, module.__doc__ = module.__name__, rule.source
+    return Clause(kip="your property", check=check)

@@ -13,7 +13,6 @@ _OF_A_TABLE = re.compile(r"\s*[a-z]+: ")
 class DeclaredRule(msgspec.Struct, frozen=True, kw_only=True):
     """A rule.
 
-    - `module`: `__name__` of the module that declares it.
     - `example`: a small run that breaks the rule, which a test judges; without one, no rule of the project is loaded.
       First it says in words what happened. Then it has rows by table, separated by `;`, with the columns that matter:
       `sends: 0=1; offset=1 value=2 at=30` are values 1 and 2 at the offsets 0 and 1, the second sent after 30 s. In
@@ -24,8 +23,12 @@ class DeclaredRule(msgspec.Struct, frozen=True, kw_only=True):
       clause that is unknown then.
     """
 
-    module: str
     example: str = ""
+
+    @property
+    def module(self) -> str:
+        """The module that declares it: that of its function."""
+        raise NotImplementedError
 
     @property
     def name(self) -> str:

@@ -54,7 +54,6 @@ def _items(work: Work) -> DataFrame | None:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="acked value below the value that its producer sent before it",
     one="reordered record",
     many="reordered records",

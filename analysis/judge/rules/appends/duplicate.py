@@ -60,7 +60,6 @@ def _row(runs: Sequence[Facts]) -> Column:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="value at two offsets",
     one="duplicated record",
     many="duplicated records",

@@ -40,8 +40,6 @@ def _why_forgotten(record: Record) -> str | None:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-98",
     check=_check,
     reads_timeline=False,

@@ -40,7 +40,6 @@ def _row(_: Sequence[Facts]) -> Column:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="offset that held two values",
     one="offset that held two values",
     many="offsets that held two values",

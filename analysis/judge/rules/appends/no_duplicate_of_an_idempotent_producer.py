@@ -49,8 +49,6 @@ def _why_cut_off_unknown(one: Duplicates, unknown_kinds: Mapping[str, str]) -> s
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-98",
     check=_check,
     reads_timeline=False,

@@ -105,8 +105,6 @@ def _says(group: str, place: Place, acked: int, newest: int, served: int | None)
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="Kafka's promise",
     check=_check,
     applies=lambda judged: judged.record.traffic is not None and bool(judged.record.traffic.commits),

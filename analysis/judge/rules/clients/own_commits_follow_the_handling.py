@@ -136,8 +136,6 @@ def _got(traffic: Traffic, place: Place) -> Iterator[tuple[int, int]]:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="Your application",
     check=_check,
     applies=lambda judged: judged.record.traffic is not None and judged.record.has("handled"),

@@ -61,8 +61,6 @@ def _twice(place: Place, log: FinalLog, clients: dict[int | None, str | None]) -
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-98",
     check=_check,
     applies=lambda judged: judged.record.traffic is not None and bool(judged.record.traffic.idempotent),

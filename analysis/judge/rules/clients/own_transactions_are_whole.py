@@ -99,8 +99,6 @@ def _rows(found: dict[tuple[str, bool], _Fates]) -> Iterator[Row]:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-98",
     check=_check,
     applies=lambda judged: judged.record.traffic is not None and bool(judged.record.traffic.transactional_ids),

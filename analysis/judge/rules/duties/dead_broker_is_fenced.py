@@ -56,8 +56,6 @@ def _kills(step: StepEntry) -> bool:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-631",
     check=_check,
     applies=lambda judged: any(map(_kills, judged.record.proven_steps or ())),

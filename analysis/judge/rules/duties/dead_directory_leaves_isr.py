@@ -60,8 +60,6 @@ def _breaks_a_directory(step: StepEntry) -> bool:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-858",
     check=_check,
     applies=lambda judged: any(map(_breaks_a_directory, judged.record.proven_steps or ())),

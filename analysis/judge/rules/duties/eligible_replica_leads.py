@@ -48,8 +48,6 @@ def _duties(record: Record) -> Iterator[Duty]:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-966",
     check=_check,
     needed="never",

@@ -46,8 +46,6 @@ def _duties(record: Record) -> Iterator[Duty]:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-841",
     check=_check,
     applies=lambda judged: any(one.event == "fenced" for one in judged.record.timeline.brokers),

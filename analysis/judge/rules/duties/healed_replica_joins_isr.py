@@ -80,8 +80,6 @@ def _without(follower: int, states: Sequence[PartitionState]) -> Iterator[Partit
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-903",
     check=_check,
     parts=("replicas",),

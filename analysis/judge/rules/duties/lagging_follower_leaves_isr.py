@@ -91,8 +91,6 @@ def _acked(record: Record, state: PartitionState, since_ns: int) -> list[int]:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-966",
     check=_check,
     applies=lambda judged: any(_cut_ends(one) for one in judged.record.proven_steps or ()),

@@ -41,8 +41,6 @@ def _upgrade_before(record: Record, until_ns: int) -> StepEntry | None:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="Kafka's promise",
     check=_check,
     applies=lambda judged: bool(judged.record.manifest.node_ends),

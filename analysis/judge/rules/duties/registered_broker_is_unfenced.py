@@ -42,8 +42,6 @@ def _duties(record: Record) -> Iterator[Duty]:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-631",
     check=_check,
     needed="never",

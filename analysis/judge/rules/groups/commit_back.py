@@ -52,7 +52,6 @@ def _items(work: Work) -> DataFrame | None:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="answer of a coordinator with nothing, or an older commit than the answer before",
     one="committed offset that went back",
     many="committed offsets that went back",

@@ -74,7 +74,6 @@ def _with_newest(answers: DataFrame, writes: DataFrame) -> DataFrame:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="acked commit of a group that its coordinator no longer served",
     one="commit that its group did not get back",
     many="commits that their group did not get back",

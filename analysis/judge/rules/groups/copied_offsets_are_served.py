@@ -48,8 +48,6 @@ def _has_led(record: Record, answer: Row) -> bool:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-98",
     check=_check,
     parts=("sends", "copies", "commits"),

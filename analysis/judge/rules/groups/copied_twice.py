@@ -44,7 +44,6 @@ def _items(work: Work) -> DataFrame | None:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="record of which the copiers of one group committed two copies or more",
     one="input that was copied again",
     many="inputs that were copied again",

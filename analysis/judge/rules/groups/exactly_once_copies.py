@@ -66,8 +66,6 @@ def _row(one: WrongCopies) -> Row:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-98",
     check=_check,
     applies=lambda judged: judged.record.has("copies") or bool(copied_offsets(judged.record.readable_scenario)),

@@ -109,7 +109,6 @@ def _items(work: Work) -> DataFrame | None:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="record below the committed offset of a copiers' group, without a committed copy",
     one="skipped input",
     many="skipped inputs",

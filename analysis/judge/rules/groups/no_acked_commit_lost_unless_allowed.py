@@ -27,8 +27,6 @@ def _check(judged: Judged) -> Finding:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-966",
     check=_check,
     applies=lambda judged: judged.record.has("commits"),

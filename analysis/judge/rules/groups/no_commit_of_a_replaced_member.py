@@ -74,8 +74,6 @@ def _is_one_epoch(record: Record, before: Mapping[str, Any], after: Mapping[str,
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-848",
     check=_check,
     applies=lambda judged: judged.record.has("commits"),

@@ -68,7 +68,6 @@ def _items(work: Work) -> DataFrame | None:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="acked record of the final log that no member of a group got, between its sessions or by a reset",
     one="record that a group passed over",
     many="records that a group passed over",

@@ -30,8 +30,6 @@ def _check(judged: Judged) -> Finding:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="Kafka's promise",
     check=_check,
     applies=lambda judged: judged.record.has("commits"),

@@ -77,8 +77,6 @@ def _first_acked(record: Record, at: TopicPartition, since_ns: int, until_ns: in
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-101",
     check=_check,
     parts=("watermarks", "sends"),

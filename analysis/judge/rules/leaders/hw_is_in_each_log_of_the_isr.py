@@ -85,8 +85,6 @@ def _changes(record: Record) -> Iterator[tuple[PartitionState, PartitionState, i
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-966",
     check=_check,
     needed="never",

@@ -63,8 +63,6 @@ def _why_taken(record: Record, broker: int) -> str | None:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-101",
     check=_check,
     reads_timeline=False,

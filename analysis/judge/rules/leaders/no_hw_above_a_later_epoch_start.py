@@ -48,8 +48,6 @@ def _with_epochs_before(lines: Sequence[EpochStart]) -> Iterator[tuple[EpochStar
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-101",
     check=_check,
     needed="never",

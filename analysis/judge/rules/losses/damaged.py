@@ -59,7 +59,6 @@ def _items(work: Work) -> DataFrame | None:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="offset at which a consumer got a record that this run did not write",
     one="damaged record",
     many="damaged records",

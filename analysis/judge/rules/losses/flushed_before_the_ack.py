@@ -118,8 +118,6 @@ def _unflushed(record: Record, one: _Taken) -> Iterator[Row]:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="Kafka's promise",
     check=_check,
     parts=("sends",),

@@ -241,7 +241,6 @@ def _shift(value: Column | str, digits: Column) -> Column:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="served HW below a HW served before, under the same or an older leader epoch",
     one="HW regression",
     many="HW regressions",

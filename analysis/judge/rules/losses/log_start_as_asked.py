@@ -108,8 +108,6 @@ def _why_deleted(record: Record, topic: str, steps: Sequence[StepEntry]) -> str 
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-107",
     check=_check,
     applies=lambda judged: any(_requests(judged.record.split_steps or ())),

@@ -68,8 +68,6 @@ def _is_acked(record: Record, at: TopicPartition, since_ns: int, until_ns: int |
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-107",
     check=_check,
     applies=lambda judged: any(step.is_a(DeleteRecordsStep) for step in judged.record.split_steps or ()),

@@ -67,8 +67,6 @@ def _doubt(record: Record) -> str | None:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-101",
     check=_check,
     parts=("replicas", "watermarks"),

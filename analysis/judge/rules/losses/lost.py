@@ -147,7 +147,6 @@ def _replaced_from_epoch(epoch: Column) -> Column:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="acked value that is in no final log",
     one="lost record",
     many="lost records",

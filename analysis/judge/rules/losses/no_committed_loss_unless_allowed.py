@@ -24,8 +24,6 @@ def _check(judged: Judged) -> Finding:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-966",
     check=_check,
     reads_timeline=False,

@@ -19,8 +19,6 @@ def _check(judged: Judged) -> Finding:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-101",
     check=_check,
     parts=("sends",),

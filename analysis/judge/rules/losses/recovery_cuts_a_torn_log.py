@@ -72,8 +72,6 @@ def _is_the_tear(record: Record, found: LogFileDamage, page: TornPage) -> bool:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="Kafka's promise",
     check=_check,
     applies=lambda judged: any(step.is_a(TornWriteStep) for step in judged.record.proven_steps or ()),

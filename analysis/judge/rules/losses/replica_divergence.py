@@ -100,7 +100,6 @@ def _items(work: Work) -> DataFrame | None:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="offset at which two replicas differ below both HWs",
     one="offset at which replicas differ",
     many="offsets at which replicas differ",

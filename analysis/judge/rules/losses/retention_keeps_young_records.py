@@ -33,8 +33,6 @@ def _check(judged: Judged) -> Finding:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="Kafka's promise",
     check=_check,
     needed="never",

@@ -148,7 +148,6 @@ def _can_be_hidden(runs: Sequence[Facts]) -> Column:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="(partition, offset, value) that a consumer read and that was missing or replaced later",
     one="record that was read and is gone",
     many="records that were read and are gone",

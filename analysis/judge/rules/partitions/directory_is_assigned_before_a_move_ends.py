@@ -77,8 +77,6 @@ def _moved(record: Record) -> Iterator[tuple[int, TopicPartition, int]]:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-858",
     check=_check,
     applies=lambda judged: (judged.record.manifest.log_dirs or 1) > 1,

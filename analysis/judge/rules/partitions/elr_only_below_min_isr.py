@@ -67,8 +67,6 @@ def _elr_kept_after_change(record: Record, state: PartitionState) -> list[Row]:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-966",
     check=_check,
     is_shown_without_steps=True,

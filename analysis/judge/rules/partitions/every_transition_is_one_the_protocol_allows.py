@@ -30,8 +30,6 @@ def _row(one: UnexplainedTransition) -> Row:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-966/704/903",
     check=_check,
     needed="never",

@@ -16,8 +16,6 @@ def _check(judged: Judged) -> Finding:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-966",
     check=_check,
     is_shown_without_steps=True,

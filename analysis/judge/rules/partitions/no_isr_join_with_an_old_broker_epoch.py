@@ -51,8 +51,6 @@ def _check(judged: Judged) -> Finding:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-903",
     check=_check,
     parts=OF_LOSSES,

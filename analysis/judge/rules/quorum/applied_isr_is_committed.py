@@ -50,8 +50,6 @@ def _doubt(record: Record) -> str | None:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-595",
     check=_check,
     needed="never",

@@ -124,8 +124,6 @@ def _row(batch: CommittedBatch, controller: int, why: str) -> Row:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-595",
     check=_check,
     reads_timeline=False,

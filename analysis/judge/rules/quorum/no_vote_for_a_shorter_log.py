@@ -74,8 +74,6 @@ def _votes(record: Record, controller: int) -> Iterator[_Vote]:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-595",
     check=_check,
     reads_timeline=False,

@@ -60,8 +60,6 @@ def _in_force(record: Record, request: IsrRequest) -> Mapping[str, int]:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-497",
     check=_check,
     applies=lambda judged: bool(isr_requests(judged.record)),

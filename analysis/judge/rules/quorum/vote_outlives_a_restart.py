@@ -67,8 +67,6 @@ def _states(record: Record, controller: int) -> Iterator[tuple[_State, bool]]:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-595",
     check=_check,
     reads_timeline=False,

@@ -54,7 +54,6 @@ def _row(_: Sequence[Facts]) -> Column:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="value of a failed send that was read, or of an aborted transaction that read_committed returned",
     one="forbidden read",
     many="forbidden reads",

@@ -64,7 +64,6 @@ def _items(work: Work) -> DataFrame | None:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="row not above the row before it, within its session",
     one="step back of a consumer",
     many="steps back of consumers",

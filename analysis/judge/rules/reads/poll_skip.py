@@ -158,7 +158,6 @@ def _items(work: Work) -> DataFrame | None:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="row that jumped over an offset of the final log, within its session",
     one="jump of a consumer over records",
     many="jumps of consumers over records",

@@ -88,7 +88,6 @@ def _has_bit(mask: str) -> Column:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="offset of the final log that a session passed over and no consumer returned",
     one="record that consumers passed by",
     many="records that consumers passed by",

@@ -71,8 +71,6 @@ def _differing_places(final: pa.Table, seen: pa.Table) -> pa.Table:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="harness",
     check=_check,
     applies=lambda judged: judged.record.folder.has_folder(WITNESS_DIR),

@@ -134,7 +134,6 @@ def _with_sends(rows: DataFrame, tables: RecordTables) -> DataFrame:
 
 
 RULE = Anomaly(
-    module=__name__,
     means="partition with an open transaction that no coordinator will end",
     one="hanging transaction",
     many="hanging transactions",

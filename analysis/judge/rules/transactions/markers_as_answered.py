@@ -59,8 +59,6 @@ def _is_wrong(outcome: Outcome, marker: Marker) -> bool:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-98",
     check=_check,
     applies=lambda judged: any(one.transactional for one in judged.record.manifest.producers.values()),

@@ -40,8 +40,6 @@ def _applies(judged: Judged) -> bool:
 
 
 RULE = Clause(
-    module=__name__,
-    doc=__doc__,
     kip="KIP-890",
     check=_check,
     applies=_applies,

@@ -20,11 +20,12 @@ from harness.replay.finding import finding
 from harness.shrink.goal import goal_to_keep
 
 RULE = """
+'Ours: never.'
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import finding
 
 RULE = Clause(
-    module=__name__, doc="Ours: never.", kip="ours",
+    kip="ours",
     check=lambda judged: finding(exercised=1, violations=[{"why": "ours"}]),
 )
 """

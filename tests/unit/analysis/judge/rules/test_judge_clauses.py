@@ -231,7 +231,7 @@ def test_a_checker_that_throws_is_unknown_and_the_run_inconclusive_whichever_it_
     def broken_check(case: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    clause = Clause(module="a.clause_of_a_test", doc="", kip="KIP-903", check=broken_check)  # type: ignore[arg-type]
+    clause = Clause(kip="KIP-903", check=broken_check)  # type: ignore[arg-type]
     monkeypatch.setattr(judging, "CLAUSES", (clause,))
     story = Story(tmp_path, features=ELR_OFF)
     story.state(1)

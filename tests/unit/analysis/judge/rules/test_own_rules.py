@@ -27,14 +27,14 @@ from ebbtide.record.verdict import Counts, Verdict
 EXAMPLE = ROOT / "examples" / "rules" / "no_leader_twice_in_a_row.py"
 NAME = "no-leader-twice-in-a-row"
 
-RULE = """
+RULE = """'Ours: none.'
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import finding
 
 def _check(judged):
     {body}
 
-RULE = Clause(module=__name__, doc="Ours: none.", kip="ours", check=_check{more})
+RULE = Clause(kip="ours", check=_check{more})
 """
 VARIANT = """
 from analysis.spec.elr_43 import Elr43
@@ -47,7 +47,7 @@ class Ours(Elr43):
 VIOLATED = 'return finding(exercised=1, violations=[{"why": "ours"}])'
 
 
-ELSEWHERE = RULE.format(body=VIOLATED, more="").replace("__name__", "'elsewhere'")
+ELSEWHERE = RULE.format(body=VIOLATED, more="").replace("RULE =", "_check.__module__ = 'elsewhere'\nRULE =")
 
 
 def rule_file(folder: Path, name: str, body: str = VIOLATED, more: str = "") -> Path:
@@ -217,7 +217,7 @@ def test_a_rule_that_need_not_be_known_leaves_the_outcome_open_to_the_others(
         (
             "ours",
             ELSEWHERE,
-            "the rule is not called as its file",
+            "the check is not of this file",
             "",
         ),
     ],
