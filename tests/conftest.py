@@ -180,7 +180,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ClusterScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return nodeid if _has_lone_tests(config.rootpath / file) else file
+            if _has_lone_tests(config.rootpath / file):
+                return nodeid
+            folder = Path(file).parent
+            return str(folder) if _shares(config.rootpath / folder) else file
 
         def _assign_work_unit(self, node: WorkerController) -> None:
             first, beside = node is self.nodes[0], len(self.nodes) > 1 and node is self.nodes[-1]
@@ -205,8 +208,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @functools.cache
+def _shares(folder: Path) -> bool:
+    """Whether the records of all files in a folder are reconciled together, so that one worker runs all of them."""
+    shared = folder / "conftest.py"
+    return shared.is_file() and "import Together" in _text(shared)
+
+
+@functools.cache
 def _text(file: Path) -> str:
-    return file.read_text("utf-8")
+    """The text of a file, or of all tests of a folder."""
+    return "".join(map(_text, sorted(file.glob("test_*.py")))) if file.is_dir() else file.read_text("utf-8")
 
 
 @functools.cache

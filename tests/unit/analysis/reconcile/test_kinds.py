@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 from anomaly_kinds import modules, passed_over
-from pyspark.sql import SparkSession
 from real_records import OF_GROUPS, unpack_record
 from reconcile_cases import Setting, build_cases, items_of
 from reconcile_rows import sum_up
+from reconcile_together import Make, record_of
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile, reconcile_all
 from analysis.judge.rules.groups.positions import LeftOut
 from analysis.judge.rules.registry import ANOMALIES
 from analysis.reconcile.model import Reconciliation
+from analysis.record.record import Record
 
 pytestmark = pytest.mark.spark
 
@@ -38,23 +40,25 @@ MISSING = {
 }
 
 
-@pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[object, Reconciliation]:
-    """The record of each setting and of each unknown case; those that lack one of `MISSING`, and `whole`."""
-    folder = tmp_path_factory.mktemp("kinds")
-    builders: dict[object, RecordBuilder] = {
-        setting: build_cases(setting, [KINDS[kind].CASES[setting][name][0] for kind, name in cases])
-        for setting, cases in SETTINGS.items()
-    }
-    builders |= {name: build() for name, (_, build, _) in UNKNOWN.items()}
-    builders |= {name: passed_over.passing() for name in (*MISSING, "whole")}
-    records = []
-    for number, (name, builder) in enumerate(builders.items()):
-        record = builder.write(folder / str(number))
-        if name in MISSING:
-            (record / str(name)).rename(folder / f"{number}-elsewhere")
-        records.append(as_record(record, builder.manifest()))
-    return dict(zip(builders, reconcile_all(spark, records), strict=True))
+def without(missing: str) -> Make:
+    """A record that lacks what it is called by, if it is one of `MISSING`."""
+
+    def make(folder: Path) -> Record:
+        record = record_of(passed_over.passing)(folder)
+        if missing in MISSING:
+            (folder / missing).rename(folder.with_name(f"{folder.name}-elsewhere"))
+        return record
+
+    return make
+
+
+RECORDS: dict[object, Make] = {
+    setting: record_of(partial(build_cases, setting, [KINDS[kind].CASES[setting][name][0] for kind, name in cases]))
+    for setting, cases in SETTINGS.items()
+}
+RECORDS |= {name: record_of(build) for name, (_, build, _) in UNKNOWN.items()}
+RECORDS |= {name: without(name) for name in (*MISSING, "whole")}
+RECORDS["late"] = lambda folder: as_record(unpack_record("group-at-latest-4.3.1", folder, OF_GROUPS))
 
 
 def test_every_kind_has_cases_a_rule_in_plain_python_and_planted_items() -> None:
@@ -74,17 +78,17 @@ def test_every_kind_has_cases_a_rule_in_plain_python_and_planted_items() -> None
     ],
 )
 def test_a_case_has_exactly_these_items(
-    judged: dict[object, Reconciliation], setting: Setting, kind: str, name: str
+    found: Mapping[object, Reconciliation], setting: Setting, kind: str, name: str
 ) -> None:
-    items = items_of(judged[setting], SETTINGS[setting].index((kind, name)))
+    items = items_of(found[setting], SETTINGS[setting].index((kind, name)))
     assert items == KINDS[kind].CASES[setting][name][1]
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_a_kind_is_unknown_and_has_no_item_if(judged: dict[object, Reconciliation], name: str) -> None:
+def test_a_kind_is_unknown_and_has_no_item_if(found: Mapping[object, Reconciliation], name: str) -> None:
     kind, _, why = UNKNOWN[name]
-    assert judged[name].unknown[kind].startswith(why)
-    assert kind not in {one.kind for one in judged[name].anomalies}
+    assert found[name].unknown[kind].startswith(why)
+    assert kind not in {one.kind for one in found[name].anomalies}
 
 
 @pytest.mark.parametrize(("missing", "asks"), [(0, False), (2, True)])
@@ -96,16 +100,15 @@ def test_the_rule_is_asked_only_if_a_group_left_something_out(tmp_path: Path, mi
 
 
 @pytest.mark.parametrize("name", MISSING)
-def test_without_members_or_their_resets_it_is_unknown(judged: dict[object, Reconciliation], name: str) -> None:
-    assert judged[name].unknown[passed_over.KIND] == MISSING[name]
-    assert passed_over.KIND not in judged["whole"].unknown
+def test_without_members_or_their_resets_it_is_unknown(found: Mapping[object, Reconciliation], name: str) -> None:
+    assert found[name].unknown[passed_over.KIND] == MISSING[name]
+    assert passed_over.KIND not in found["whole"].unknown
 
 
 def test_a_group_at_latest_that_found_partitions_late_passed_over_306_records(
-    spark: SparkSession, tmp_path: Path
+    found: Mapping[object, Reconciliation],
 ) -> None:
     """Kafka 4.3.1: the topic grew while its producer sent, and the group reset its new positions to the end."""
-    record = as_record(unpack_record("group-at-latest-4.3.1", tmp_path, OF_GROUPS))
-    found = reconcile(spark, record)
-    assert sum(one.count for one in found.anomalies if one.kind == passed_over.KIND) == 306
-    assert passed_over.KIND not in found.unknown
+    late = found["late"]
+    assert sum(one.count for one in late.anomalies if one.kind == passed_over.KIND) == 306
+    assert passed_over.KIND not in late.unknown

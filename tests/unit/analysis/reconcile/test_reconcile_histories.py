@@ -19,10 +19,7 @@ from hypothesis.strategies import SearchStrategy
 from pyspark.sql import SparkSession
 from reconcile_batches import Comparison, compare, reduce_history
 from reconcile_histories import PLAIN, History, histories, planted_histories
-from reconcile_planted import by_topic, run_with_commits_of_what_nobody_read
-from records import as_record
 
-from analysis.items import reconcile_all
 from analysis.judge.rules.registry import ANOMALIES
 from analysis.reconcile import crowds
 from analysis.rows import summing
@@ -123,10 +120,3 @@ def test_a_history_that_differs_is_reduced_to_the_rows_by_which_it_does() -> Non
     assert wrong == "differs"
     assert [row["offset"] for _, row in smallest.rows] in ([7, 31], [3, 8, 40])
     assert len(calls) < 20
-
-
-def test_a_lost_commit_of_a_partition_that_nobody_read_is_no_item(spark: SparkSession, tmp_path: Path) -> None:
-    builder, expected = run_with_commits_of_what_nobody_read()
-    (found,) = reconcile_all(spark, [as_record(builder.write(tmp_path / "run"), builder.manifest())])
-    assert by_topic(found) == expected
-    assert found.unknown["commit-lost"] == "the final read does not cover unread-9, so its topic may have been deleted"

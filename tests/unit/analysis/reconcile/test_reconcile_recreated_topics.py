@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from reconcile_together import Make, record_of
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile_all
 from analysis.reconcile.model import Reconciliation
+from analysis.record.record import Record
 from analysis.rows.deletions import deletions_of
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry, write_steps
@@ -69,21 +70,23 @@ HWS = {topic: whole().on(topic).served(3).on("t").served(1).served(3) for topic 
 """An HW of one of the two topics, and a lower one of the new topic."""
 
 
-@pytest.fixture(scope="module")
-def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reconciliation]:
-    """All of these records, reconciled in the same jobs."""
-    built = {name: builder for name, (builder, _, _) in LOST.items()} | HWS
-    records = []
-    for builder in built.values():
-        record = builder.write(tmp_path_factory.mktemp("recreated") / "run")
-        write_steps(RecordFolder(record), [RECREATED])
-        records.append(as_record(record, builder.manifest()))
-    return dict(zip(built, reconcile_all(spark, records), strict=True))
+def with_the_step(builder: RecordBuilder) -> Make:
+    def make(folder: Path) -> Record:
+        record = record_of(lambda: builder)(folder)
+        write_steps(RecordFolder(folder), [RECREATED])
+        return record
+
+    return make
+
+
+RECORDS = {name: with_the_step(builder) for name, (builder, _, _) in LOST.items()} | {
+    name: with_the_step(builder) for name, builder in HWS.items()
+}
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", LOST)
-def test_a_record_is_lost_of_its_own_topic_or_it_is_not_known(found: dict[str, Reconciliation], name: str) -> None:
+def test_a_record_is_lost_of_its_own_topic_or_it_is_not_known(found: Mapping[str, Reconciliation], name: str) -> None:
     _, lost, why = LOST[name]
     assert lost_values(found[name]) == lost
     assert ("lost" in found[name].unknown) == bool(why)
@@ -91,7 +94,7 @@ def test_a_record_is_lost_of_its_own_topic_or_it_is_not_known(found: dict[str, R
 
 
 @pytest.mark.spark
-def test_records_of_a_deleted_topic_are_in_no_anomaly(found: dict[str, Reconciliation]) -> None:
+def test_records_of_a_deleted_topic_are_in_no_anomaly(found: Mapping[str, Reconciliation]) -> None:
     judged = found["those of the deleted topic are neither lost nor replaced"]
     assert not judged.anomalies
     assert not {"lost", "duplicate", "inconsistent-offset", "vanished"} & judged.unknown.keys()
@@ -100,7 +103,7 @@ def test_records_of_a_deleted_topic_are_in_no_anomaly(found: dict[str, Reconcili
 @pytest.mark.spark
 @pytest.mark.parametrize(("first", "regressions"), [(DELETED, 0), ("t", 1)])
 def test_the_hw_of_the_new_topic_is_not_compared_with_that_of_the_deleted_one(
-    found: dict[str, Reconciliation], first: str, regressions: int
+    found: Mapping[str, Reconciliation], first: str, regressions: int
 ) -> None:
     assert sum(one.count for one in found[first].anomalies if one.kind == "hw-regression") == regressions
 

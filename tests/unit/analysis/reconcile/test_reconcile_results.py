@@ -2,117 +2,154 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from anomaly_kinds import hw_regression
 from pyspark.sql import SparkSession
-from reconcile_cases import Found
+from reconcile_cases import Case, Found
+from reconcile_together import record_of
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile
 from analysis.items.summary import EXAMPLES_MAX
 from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.reconcile.model import HwRegression, LostRange, Reconciliation, VanishedRange
+from analysis.record.record import Record
 from analysis.rows import summing
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts
 
 pytestmark = pytest.mark.spark
 
+MANY = range(1, 51)
+HIGHEST_NS = 1040
+
 
 def reconcile_built(spark: SparkSession, builder: RecordBuilder, folder: Path) -> Reconciliation:
     return reconcile(spark, as_record(builder.write(folder / "run"), builder.manifest()))
 
 
-@pytest.fixture(scope="module")
-def lost_ranges(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[LostRange]]:
-    """Lost ranges by topic; each topic is one way to lose a record that was acked with acks=1."""
-    builder = RecordBuilder()
-    tell = {
-        "never passed": lambda b: b.acked(1, at=5, acks=1).served(5),
-        "passed": lambda b: b.acked(1, at=5, acks=1).served(6),
-        "acks=all": lambda b: b.acked(1, at=5),
-        "read": lambda b: b.acked(1, at=5, acks=1).read(1, at=5),
-        "passed before it was sent": lambda b: b.served(6).acked(1, at=5, acks=1),
-        "passed on the record that replaced it": lambda b: (
-            b.led_by(1, epoch=0)
-            .acked(1, at=5, acks=1)
-            .led_by(2, epoch=1)
-            .served(9, epoch=1)
-            .final(2, at=5, leader_epoch=1)
-        ),
-        "passed before it was replaced": lambda b: (
-            b.led_by(1, epoch=0)
-            .acked(1, at=5, acks=1)
-            .served(6, epoch=0)
-            .led_by(2, epoch=1)
-            .final(2, at=5, leader_epoch=1)
-        ),
-        "replaced by what the last leader's log tells": lambda b: (
-            b.led_by(1, epoch=0)
-            .acked(1, at=5, acks=1)
-            .led_by(2, epoch=1)
-            .served(9, epoch=1)
-            .replica(2, None, at=5, epoch=1)
-        ),
-        "acked by a leader deposed already": lambda b: (
-            b.led_by(1, epoch=0)
-            .led_by(2, epoch=1)
-            .acked(1, at=5, acks=1)
-            .served(9, epoch=1)
-            .replica(2, 2, at=5, epoch=1)
-        ),
-        "another stood there before": lambda b: (
-            b.read(2, at=5, leader_epoch=0).led_by(2, epoch=1).acked(1, at=5, acks=1).served(6, epoch=1)
-        ),
-        "acked two elections after its leader was deposed": lambda b: (
-            b.led_by(1, epoch=0)
-            .led_by(2, epoch=1)
-            .acked(2, at=5)
-            .led_by(3, epoch=2)
-            .acked(1, at=5, acks=1)
-            .served(9, epoch=2)
-            .final(2, at=5, leader_epoch=1)
-        ),
-        "deposed, and what stands there is of an unknown epoch": lambda b: (
-            b.led_by(1, epoch=0).led_by(2, epoch=1).acked(1, at=5, acks=1).served(9, epoch=1).final(2, at=5)
-        ),
-        "another of an unknown epoch that does not stand": lambda b: (
-            b.led_by(1, epoch=0).acked(1, at=5, acks=1).served(9).led_by(2, epoch=1).acked(2, at=5).served(9, epoch=1)
-        ),
-        "two others, one of an unknown epoch": lambda b: (
-            b.led_by(1, epoch=0)
-            .acked(1, at=5, acks=1)
-            .led_by(2, epoch=1)
-            .acked(2, at=5)
-            .served(9, epoch=1)
-            .led_by(1, epoch=2)
-            .final(3, at=5, leader_epoch=2)
-        ),
-        "two of an unknown epoch, and no election is known": lambda b: (
-            b.acked(1, at=5, acks=1).acked(2, at=5, acks=1).served(9)
-        ),
-        "passed, and now a gap": lambda b: b.acked(1, at=5, acks=1).served(9).final(2, at=6),
-        "passed by a HW below an earlier one": lambda b: b.served(9).acked(1, at=5, acks=1).served(7),
-        "passed by a HW between two others": lambda b: b.served(9).acked(1, at=5, acks=1).served(7).served(5),
-        "eras": lambda b: (
-            b.acked(1, at=0)
-            .led_by(1, epoch=3)
-            .acked(2, 3, at=1)
-            .led_by(2, epoch=4)
-            .acked(4, at=3)
-            .acked(5, 6, at=4, acks=1)
-            .acked(7, at=9, acks=1)
-        ),
-    }
+def topics(builder: RecordBuilder, tell: Mapping[str, Case], begin: Case = lambda b: b) -> RecordBuilder:
+    """Each case as a topic of its name."""
     for number, (topic, build) in enumerate(tell.items()):
-        build(builder.on(topic, base=number * 100))
-    record = as_record(builder.write(tmp_path_factory.mktemp("lost") / "run"), builder.manifest())
-    found = reconcile(spark, record).groups_of(LostRange)
-    return {topic: [one for one in found if one.topic == topic] for topic in tell}
+        begin(builder.on(topic, base=number * 100))
+        build(builder)
+    return builder
+
+
+def stored_of(record: Record) -> pa.Table:
+    return pq.read_table(record.folder / "anomalies")
+
+
+@pytest.fixture
+def lost_ranges(found: Mapping[str, Reconciliation]) -> dict[str, list[LostRange]]:
+    """Lost ranges by topic."""
+    ranges = found["lost"].groups_of(LostRange)
+    return {topic: [one for one in ranges if one.topic == topic] for topic in LOST}
+
+
+LOST: dict[str, Case] = {
+    "never passed": lambda b: b.acked(1, at=5, acks=1).served(5),
+    "passed": lambda b: b.acked(1, at=5, acks=1).served(6),
+    "acks=all": lambda b: b.acked(1, at=5),
+    "read": lambda b: b.acked(1, at=5, acks=1).read(1, at=5),
+    "passed before it was sent": lambda b: b.served(6).acked(1, at=5, acks=1),
+    "passed on the record that replaced it": lambda b: (
+        b.led_by(1, epoch=0).acked(1, at=5, acks=1).led_by(2, epoch=1).served(9, epoch=1).final(2, at=5, leader_epoch=1)
+    ),
+    "passed before it was replaced": lambda b: (
+        b.led_by(1, epoch=0).acked(1, at=5, acks=1).served(6, epoch=0).led_by(2, epoch=1).final(2, at=5, leader_epoch=1)
+    ),
+    "replaced by what the last leader's log tells": lambda b: (
+        b.led_by(1, epoch=0)
+        .acked(1, at=5, acks=1)
+        .led_by(2, epoch=1)
+        .served(9, epoch=1)
+        .replica(2, None, at=5, epoch=1)
+    ),
+    "acked by a leader deposed already": lambda b: (
+        b.led_by(1, epoch=0).led_by(2, epoch=1).acked(1, at=5, acks=1).served(9, epoch=1).replica(2, 2, at=5, epoch=1)
+    ),
+    "another stood there before": lambda b: (
+        b.read(2, at=5, leader_epoch=0).led_by(2, epoch=1).acked(1, at=5, acks=1).served(6, epoch=1)
+    ),
+    "acked two elections after its leader was deposed": lambda b: (
+        b.led_by(1, epoch=0)
+        .led_by(2, epoch=1)
+        .acked(2, at=5)
+        .led_by(3, epoch=2)
+        .acked(1, at=5, acks=1)
+        .served(9, epoch=2)
+        .final(2, at=5, leader_epoch=1)
+    ),
+    "deposed, and what stands there is of an unknown epoch": lambda b: (
+        b.led_by(1, epoch=0).led_by(2, epoch=1).acked(1, at=5, acks=1).served(9, epoch=1).final(2, at=5)
+    ),
+    "another of an unknown epoch that does not stand": lambda b: (
+        b.led_by(1, epoch=0).acked(1, at=5, acks=1).served(9).led_by(2, epoch=1).acked(2, at=5).served(9, epoch=1)
+    ),
+    "two others, one of an unknown epoch": lambda b: (
+        b.led_by(1, epoch=0)
+        .acked(1, at=5, acks=1)
+        .led_by(2, epoch=1)
+        .acked(2, at=5)
+        .served(9, epoch=1)
+        .led_by(1, epoch=2)
+        .final(3, at=5, leader_epoch=2)
+    ),
+    "two of an unknown epoch, and no election is known": lambda b: (
+        b.acked(1, at=5, acks=1).acked(2, at=5, acks=1).served(9)
+    ),
+    "passed, and now a gap": lambda b: b.acked(1, at=5, acks=1).served(9).final(2, at=6),
+    "passed by a HW below an earlier one": lambda b: b.served(9).acked(1, at=5, acks=1).served(7),
+    "passed by a HW between two others": lambda b: b.served(9).acked(1, at=5, acks=1).served(7).served(5),
+    "eras": lambda b: (
+        b.acked(1, at=0)
+        .led_by(1, epoch=3)
+        .acked(2, 3, at=1)
+        .led_by(2, epoch=4)
+        .acked(4, at=3)
+        .acked(5, 6, at=4, acks=1)
+        .acked(7, at=9, acks=1)
+    ),
+}
+"""Each topic is one way to lose a record that was acked with acks=1."""
+
+
+MARKERS: dict[str, Case] = {
+    "a gap": lambda b: b.final(2, at=6),
+    "a marker in the last leader's log": lambda b: b.led_by(2, epoch=1).replica(2, None, at=5, epoch=1),
+    "an empty end": lambda b: b.end(high_watermark=5).final(2, at=4),
+}
+"""What is at the place of a lost record, where a marker of a transaction may stand that nobody returns."""
+
+
+VANISHED: dict[str, Case] = {
+    "acked as well": lambda b: b.acked(1, at=0).read(1, at=0, leader_epoch=3),
+    "nobody knew": lambda b: (
+        b.send(1, status="unknown")
+        .send(2, status="unknown")
+        .read(1, 2, at=5, leader_epoch=3, polled_ns=70)
+        .read(4, at=9, leader_epoch=3, polled_ns=60)
+        .read(3, at=7, leader_epoch=4, polled_ns=80)
+    ),
+    "stands elsewhere": lambda b: b.acked(1, at=2).read(1, at=0, leader_epoch=0).final(9, 8, 1),
+    "of an aborted transaction": lambda b: (
+        b.acked(1, at=0, txn=1, txn_outcome="aborted").read(1, at=0, leader_epoch=0).final(2)
+    ),
+    "of a committed one, acked late": lambda b: b.send(1, status="unknown", txn=1, txn_outcome="committed").read(
+        1, at=0, leader_epoch=0
+    ),
+    "of an unknown epoch": lambda b: b.read(1, at=0),
+    "stands": lambda b: b.read(1, at=0, leader_epoch=0).final(1),
+    "other epochs": lambda b: b.replica(1, 1, 2, epoch=3).replica(2, 1, 2, epoch=5).checkpoint(1, 2).checkpoint(2, 2),
+    "one epoch": lambda b: b.replica(1, 1, epoch=3).replica(2, 2, epoch=3).checkpoint(1, 2).checkpoint(2, 2),
+}
 
 
 @pytest.mark.parametrize(
@@ -142,19 +179,9 @@ def test_a_lost_record_was_committed_if_the_hw_passed_it(
 
 
 def test_where_a_marker_may_stand_that_nobody_returns_no_hw_tells_of_the_record_that_is_gone(
-    spark: SparkSession, tmp_path: Path
+    found: Mapping[str, Reconciliation],
 ) -> None:
-    builder = RecordBuilder().producer(2, transactional=True)
-    tell = {
-        "a gap": lambda b: b.final(2, at=6),
-        "a marker in the last leader's log": lambda b: b.led_by(2, epoch=1).replica(2, None, at=5, epoch=1),
-        "an empty end": lambda b: b.end(high_watermark=5).final(2, at=4),
-    }
-    for number, (topic, build) in enumerate(tell.items()):
-        builder.on(topic, base=number * 100).led_by(1, epoch=0).acked(1, at=5, acks=1).served(9)
-        build(builder)
-    found = reconcile_built(spark, builder, tmp_path)
-    assert {one.topic: one.committed for one in found.groups_of(LostRange)} == {
+    assert {one.topic: one.committed for one in found["markers"].groups_of(LostRange)} == {
         "a gap": False,
         "a marker in the last leader's log": True,
         "an empty end": True,
@@ -187,40 +214,16 @@ def test_lost_records_are_grouped_by_acks_and_by_the_epoch_in_force_when_acked(
     assert all(one.first_done_ns < one.last_done_ns for one in lost_ranges["eras"] if one.count > 1)
 
 
-def test_a_vanished_value_is_passed_to_the_judge_unless_it_is_lost_anyway(spark: SparkSession, tmp_path: Path) -> None:
-    tell = {
-        "acked as well": lambda b: b.acked(1, at=0).read(1, at=0, leader_epoch=3),
-        "nobody knew": lambda b: (
-            b.send(1, status="unknown")
-            .send(2, status="unknown")
-            .read(1, 2, at=5, leader_epoch=3, polled_ns=70)
-            .read(4, at=9, leader_epoch=3, polled_ns=60)
-            .read(3, at=7, leader_epoch=4, polled_ns=80)
-        ),
-        "stands elsewhere": lambda b: b.acked(1, at=2).read(1, at=0, leader_epoch=0).final(9, 8, 1),
-        "of an aborted transaction": lambda b: (
-            b.acked(1, at=0, txn=1, txn_outcome="aborted").read(1, at=0, leader_epoch=0).final(2)
-        ),
-        "of a committed one, acked late": lambda b: b.send(1, status="unknown", txn=1, txn_outcome="committed").read(
-            1, at=0, leader_epoch=0
-        ),
-        "of an unknown epoch": lambda b: b.read(1, at=0),
-        "stands": lambda b: b.read(1, at=0, leader_epoch=0).final(1),
-        "other epochs": lambda b: (
-            b.replica(1, 1, 2, epoch=3).replica(2, 1, 2, epoch=5).checkpoint(1, 2).checkpoint(2, 2)
-        ),
-        "one epoch": lambda b: b.replica(1, 1, epoch=3).replica(2, 2, epoch=3).checkpoint(1, 2).checkpoint(2, 2),
-    }
-    builder = RecordBuilder()
-    for number, (topic, build) in enumerate(tell.items()):
-        build(builder.on(topic, base=number * 100))
-    found = reconcile_built(spark, builder, tmp_path).groups_of(VanishedRange)
+def test_a_vanished_value_is_passed_to_the_judge_unless_it_is_lost_anyway(
+    found: Mapping[str, Reconciliation], made: Mapping[str, Record]
+) -> None:
+    vanished = found["vanished"].groups_of(VanishedRange)
 
     def of(topic: str) -> list[tuple[int | None, bool, int, int, int]]:
-        ranges = [one for one in found if one.topic == topic]
+        ranges = [one for one in vanished if one.topic == topic]
         return [(one.leader_epoch, one.committed, one.first_offset, one.last_offset, one.count) for one in ranges]
 
-    assert {topic: of(topic) for topic in tell} == {
+    assert {topic: of(topic) for topic in VANISHED} == {
         "acked as well": [],
         "nobody knew": [(3, True, 5, 9, 3), (4, True, 7, 7, 1)],
         "stands elsewhere": [(0, False, 0, 0, 1)],
@@ -242,25 +245,27 @@ def test_a_vanished_value_is_passed_to_the_judge_unless_it_is_lost_anyway(spark:
         count=3,
         read_ns=60,
     )
-    assert nobody_knew in found
+    assert nobody_knew in vanished
     # What the judge reads of each range from anomalies/ is the range.
-    assert [lowest_between(as_record(tmp_path / "run"), one, [one.last_offset]) for one in found] == [
-        sorted({one.first_offset, one.last_offset}) for one in found
+    assert [lowest_between(made["vanished"], one, [one.last_offset]) for one in vanished] == [
+        sorted({one.first_offset, one.last_offset}) for one in vanished
     ]
-    assert {one.kind for one in found if "epoch" in one.topic} == {"vanished", "replica-divergence"}
+    assert {one.kind for one in vanished if "epoch" in one.topic} == {"vanished", "replica-divergence"}
+
+
+def falling_hw() -> RecordBuilder:
+    """A HW falls, and five observations show it."""
+    builder = RecordBuilder().served(80).served(100, broker=1, at_ns=HIGHEST_NS)
+    builder.served(60, epoch=2, broker=2).served(50, epoch=2, broker=3, at_ns=5000, asked_ns=4990)
+    builder.served(70, epoch=2, asked_ns=5010, at_ns=5020).served(75, epoch=3, asked_ns=5030, at_ns=5040)
+    return builder.served(65, epoch=4, broker=2, asked_ns=5050, at_ns=5060)
 
 
 def test_a_drop_of_the_hw_is_one_regression_however_many_observations_show_it(
-    spark: SparkSession, tmp_path: Path
+    found: Mapping[str, Reconciliation],
 ) -> None:
-    builder = RecordBuilder().served(80).served(100, broker=1)
-    at_ns = builder.tables["watermarks"][-1]["at_ns"]
-    builder.served(60, epoch=2, broker=2).served(50, epoch=2, broker=3, at_ns=5000, asked_ns=4990)
-    builder.served(70, epoch=2, asked_ns=5010, at_ns=5020).served(75, epoch=3, asked_ns=5030, at_ns=5040)
-    builder.served(65, epoch=4, broker=2, asked_ns=5050, at_ns=5060)
-    found = reconcile_built(spark, builder, tmp_path)
-    assert sum(one.count for one in found.anomalies) == 5
-    assert found.groups_of(HwRegression) == [
+    assert sum(one.count for one in found["falling HW"].anomalies) == 5
+    assert found["falling HW"].groups_of(HwRegression) == [
         HwRegression(
             kind="hw-regression",
             topic="t",
@@ -270,7 +275,7 @@ def test_a_drop_of_the_hw_is_one_regression_however_many_observations_show_it(
             to=50,
             leader_epoch=2,
             broker=3,
-            earlier_at_ns=at_ns,
+            earlier_at_ns=HIGHEST_NS,
             at_ns=5000,
             earlier_leader_epoch=0,
         ),
@@ -314,59 +319,90 @@ DROPS: dict[str, tuple[list[tuple[int, int, int, int]], list[tuple[int, int, int
 }
 
 
-def test_every_observation_that_is_too_low_lies_in_a_drop_that_is_named(spark: SparkSession, tmp_path: Path) -> None:
+def drops() -> RecordBuilder:
     builder = RecordBuilder()
     for topic, (observed, _) in DROPS.items():
         for epoch, high_watermark, asked_ns, at_ns in observed:
             builder.on(topic).served(high_watermark, epoch=epoch, asked_ns=asked_ns, at_ns=at_ns)
-    found = reconcile_built(spark, builder, tmp_path)
+    return builder
+
+
+def test_every_observation_that_is_too_low_lies_in_a_drop_that_is_named(
+    found: Mapping[str, Reconciliation], made: Mapping[str, Record]
+) -> None:
+    dropped = found["drops"]
     named = {
-        topic: [(one.from_, one.to, one.leader_epoch) for one in found.groups_of(HwRegression) if one.topic == topic]
+        topic: [(one.from_, one.to, one.leader_epoch) for one in dropped.groups_of(HwRegression) if one.topic == topic]
         for topic in DROPS
     }
     assert named == {topic: drops for topic, (_, drops) in DROPS.items()}
-    assert hw_regression.told(Found(pq.read_table(tmp_path / "run" / "anomalies").to_pylist(), found)) == []
+    assert hw_regression.told(Found(stored_of(made["drops"]).to_pylist(), dropped)) == []
 
 
-def test_examples_are_the_smallest_and_all_items_are_stored(spark: SparkSession, tmp_path: Path) -> None:
-    values = range(1, 51)
+def many_lost() -> RecordBuilder:
     builder = RecordBuilder().producer(1, idempotent=True)
-    for value in reversed(values):
+    for value in reversed(MANY):
         builder.acked(value, at=value)
-    builder.final(60, 60)
-    found = reconcile_built(spark, builder, tmp_path)
-    counted = {one.kind: one for one in found.anomalies}
-    assert counted["lost"].count == len(values)
-    assert [one["offset"] for one in counted["lost"].examples] == list(values)[:EXAMPLES_MAX]
+    return builder.final(60, 60)
+
+
+def test_examples_are_the_smallest_and_all_items_are_stored(
+    found: Mapping[str, Reconciliation], made: Mapping[str, Record]
+) -> None:
+    counted = {one.kind: one for one in found["many lost"].anomalies}
+    assert counted["lost"].count == len(MANY)
+    assert [one["offset"] for one in counted["lost"].examples] == list(MANY)[:EXAMPLES_MAX]
     assert counted["lost"].examples[0]["sent_ns"] > 0
     assert counted["duplicate"].examples[0]["idempotent"] is False
     assert len(counted["duplicate"].examples[0]["places"]) == 2
-    assert found.counts == Counts(sends=50, acked=50, polls=2)
-    stored = pq.read_table(tmp_path / "run" / "anomalies")
+    assert found["many lost"].counts == Counts(sends=50, acked=50, polls=2)
+    stored = stored_of(made["many lost"])
     assert [(field.name, field.type) for field in stored.schema] == [
         (field.name, field.type) for field in ANOMALY_SCHEMA
     ]
-    assert sorted(row["offset"] for row in stored.to_pylist() if row["kind"] == "lost") == list(values)
-    msgspec.json.encode(found)
+    assert sorted(row["offset"] for row in stored.to_pylist() if row["kind"] == "lost") == list(MANY)
+    msgspec.json.encode(found["many lost"])
 
 
-def test_a_duplicate_says_whose_it_is_and_at_how_many_places_it_stands(spark: SparkSession, tmp_path: Path) -> None:
-    builder = RecordBuilder().producer(1, idempotent=True).acked(1, 2, at=0).read(2, at=4).final(1, 2, 1)
-    (duplicates,) = [one for one in reconcile_built(spark, builder, tmp_path).anomalies if one.kind == "duplicate"]
+def test_a_duplicate_says_whose_it_is_and_at_how_many_places_it_stands(found: Mapping[str, Reconciliation]) -> None:
+    (duplicates,) = [one for one in found["duplicates"].anomalies if one.kind == "duplicate"]
     told = {one["value"]: (one["idempotent"], one["standing"], len(one["places"])) for one in duplicates.examples}
     assert told == {1: (True, 2, 2), 2: (True, 1, 2)}
 
 
-def test_a_duplicate_says_at_how_many_places_nothing_can_be_read_though_not_all_are_listed(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def unreadable_duplicates() -> RecordBuilder:
     builder = RecordBuilder().on("unread").acked(1, at=0).not_in_final_read().on("t")
     for offset in range(30):
         builder.acked(1, at=offset)
-    builder.final(1, at=29).end(log_start=25)
-    (duplicates,) = [one for one in reconcile_built(spark, builder, tmp_path).anomalies if one.kind == "duplicate"]
+    return builder.final(1, at=29).end(log_start=25)
+
+
+def test_a_duplicate_says_at_how_many_places_nothing_can_be_read_though_not_all_are_listed(
+    found: Mapping[str, Reconciliation],
+) -> None:
+    (duplicates,) = [one for one in found["unreadable duplicates"].anomalies if one.kind == "duplicate"]
     (told,) = duplicates.examples
     assert (len(told["places"]), told["stood"], told["standing"], told["unreadable"]) == (20, 31, 1, 25 + 1)
+
+
+RECORDS = {
+    "lost": record_of(lambda: topics(RecordBuilder(), LOST)),
+    "markers": record_of(
+        lambda: topics(
+            RecordBuilder().producer(2, transactional=True),
+            MARKERS,
+            lambda b: b.led_by(1, epoch=0).acked(1, at=5, acks=1).served(9),
+        )
+    ),
+    "vanished": record_of(lambda: topics(RecordBuilder(), VANISHED)),
+    "falling HW": record_of(falling_hw),
+    "drops": record_of(drops),
+    "many lost": record_of(many_lost),
+    "duplicates": record_of(
+        lambda: RecordBuilder().producer(1, idempotent=True).acked(1, 2, at=0).read(2, at=4).final(1, 2, 1)
+    ),
+    "unreadable duplicates": record_of(unreadable_duplicates),
+}
 
 
 def test_anomalies_of_an_earlier_judgement_are_replaced(spark: SparkSession, tmp_path: Path) -> None:

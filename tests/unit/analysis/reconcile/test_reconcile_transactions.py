@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 
 import pytest
 from anomaly_kinds.hanging_transaction import KIND, ended
-from pyspark.sql import SparkSession
-from records import RecordBuilder, as_record
+from reconcile_together import record_of
+from records import RecordBuilder
 
-from analysis.items import reconcile_all
-from analysis.reconcile.model import HangingTransaction
+from analysis.reconcile.model import HangingTransaction, Reconciliation
 
 pytestmark = pytest.mark.spark
 
 
+def hanging() -> RecordBuilder:
+    builder = ended().acked(1, at=0).send(2, status="unknown", txn=7, txn_outcome="aborted", producer=3)
+    return builder.final(1, 2, at=0).end(high_watermark=2, last_stable=1)
+
+
+def at_the_hw() -> RecordBuilder:
+    """What is not known of coordinators does not matter where every LSO is the HW."""
+    builder = RecordBuilder().producer(1, transactional=True).acked(1, 2, at=0).final(1, 2, at=0)
+    return builder.end(high_watermark=2, last_stable=2).transactions("b:9092", one="Ongoing")
+
+
+RECORDS = {
+    "hanging": record_of(hanging),
+    "at the HW": record_of(at_the_hw),
+    "without": record_of(lambda: RecordBuilder().acked(1, at=0).final(1, at=0)),
+}
+
+
 def test_the_judge_gets_the_transaction_that_the_record_at_the_lso_belongs_to_or_nothing(
-    spark: SparkSession, tmp_path: Path
+    found: Mapping[str, Reconciliation],
 ) -> None:
-    hanging = ended().acked(1, at=0).send(2, status="unknown", txn=7, txn_outcome="aborted", producer=3)
-    hanging.final(1, 2, at=0).end(high_watermark=2, last_stable=1)
-    # What is not known of coordinators does not matter where every LSO is the HW.
-    at_the_hw = RecordBuilder().producer(1, transactional=True).acked(1, 2, at=0).final(1, 2, at=0)
-    at_the_hw.end(high_watermark=2, last_stable=2).transactions("b:9092", one="Ongoing")
-    without = RecordBuilder().acked(1, at=0).final(1, at=0)
-    records = [
-        as_record(one.write(tmp_path / str(number)), one.manifest())
-        for number, one in enumerate((hanging, at_the_hw, without))
-    ]
-    judged = reconcile_all(spark, records)
-    assert not any(KIND in one.unknown for one in judged)
-    (first,) = judged[0].groups_of(HangingTransaction)
+    assert not any(KIND in one.unknown for one in found.values())
+    (first,) = found["hanging"].groups_of(HangingTransaction)
     assert (first.partition, first.count) == (0, 1)
     assert {
         name: first.first[name]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 import pytest
-from pyspark.sql import SparkSession
-from records import RecordBuilder, as_record
+from reconcile_cases import Case
+from reconcile_together import record_of
+from records import RecordBuilder
 
-from analysis.items import reconcile
 from analysis.judge.rules.registry import ANOMALIES
+from analysis.reconcile.model import Reconciliation
+from analysis.record.record import Record
 from analysis.rows.deletions import Deletion
 from analysis.rows.facts import (
     CheckpointFacts,
@@ -140,58 +142,91 @@ def test_an_empty_polls_table_is_a_final_read_of_nothing_if_the_final_offsets_sa
         assert unknown_kinds(msgspec.structs.replace(without, **change)).keys() >= OF_POLLS
 
 
+REST: dict[str, tuple[Case, set[str]]] = {
+    "no tables": (lambda b: b, set()),
+    "empty tables": (lambda b: b.empty(*TABLES), set()),
+    "all lost": (lambda b: b.acked(1, at=0).empty("polls").end(high_watermark=0), {"lost"}),
+    "polls cut off": (lambda b: b.acked(1, at=0).empty("polls").end(), set()),
+    "final read gone": (lambda b: b.acked(1, 2, at=0).read(1, 2, at=0).end(high_watermark=2), set()),
+    "gone of one partition": (
+        lambda b: b.acked(1, at=0).read(1, at=0).acked(2, at=0, partition=1).final(2, partition=1).end(),
+        set(),
+    ),
+    "no offset": (lambda b: b.send(1, acks=-1).send(2, acks=0).acked(3, at=1).final(4, at=5), {"lost"}),
+    "no sends": (lambda b: b.read(1, at=0), {"vanished"}),
+    "partition not read": (lambda b: b.acked(1, at=0).final(2, at=1).not_in_final_read(), set()),
+}
+"""What the record has, and the kinds that are found in it."""
+
+OWN_TOPICS: dict[str, set[str]] = {"__consumer_offsets": set(), "u": {"lost", "vanished"}}
+"""A compacted topic, and the kinds that are unknown then."""
+
+CLEANUP = {"metadata_offset": 1, "at_ns": 1, "resource": "cluster", "name": "log.cleanup.policy", "value": "compact"}
+
+
+def built(build: Case) -> RecordBuilder:
+    builder = RecordBuilder()
+    build(builder)
+    return builder
+
+
+def begins_above() -> RecordBuilder:
+    """The final log of t begins above what was acked; that of u does not."""
+    builder = RecordBuilder().acked(*range(7), at=0).final(5, 6, at=5).end(log_start=5, high_watermark=7)
+    builder.on("u", base=100).acked(5, 6, at=5).send(1, at=1, status="failed").final(5, 6, at=5)
+    return builder.end(log_start=5, high_watermark=7)
+
+
+def compacted(topic: str) -> RecordBuilder:
+    return RecordBuilder().acked(1, 2, at=0).read(1, 2, at=0).final(1, 2, at=0).compacted(topic)
+
+
+def lacking() -> RecordBuilder:
+    return RecordBuilder().acked(1, 2, at=0).read(1, at=0).final(2, at=1)
+
+
+def compacted_by_default() -> RecordBuilder:
+    builder = lacking()
+    builder.tables["configs"] = [CLEANUP]
+    return builder
+
+
+RECORDS = {
+    **{name: record_of(partial(built, build)) for name, (build, _) in REST.items()},
+    **{topic: record_of(partial(compacted, topic)) for topic in OWN_TOPICS},
+    "begins above": record_of(begins_above),
+    "compacted by the log": record_of(compacted_by_default),
+    "compacted by the scenario": record_of(lacking, '[cluster.broker_properties]\n"log.cleanup.policy" = "compact"\n'),
+}
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("build", "kinds"),
-    [
-        (lambda b: b, set()),
-        (lambda b: b.empty(*TABLES), set()),
-        (lambda b: b.acked(1, at=0).empty("polls").end(high_watermark=0), {"lost"}),
-        (lambda b: b.acked(1, at=0).empty("polls").end(), set()),
-        (lambda b: b.acked(1, 2, at=0).read(1, 2, at=0).end(high_watermark=2), set()),
-        (lambda b: b.acked(1, at=0).read(1, at=0).acked(2, at=0, partition=1).final(2, partition=1).end(), set()),
-        (lambda b: b.send(1, acks=-1).send(2, acks=0).acked(3, at=1).final(4, at=5), {"lost"}),
-        (lambda b: b.read(1, at=0), {"vanished"}),
-        (lambda b: b.acked(1, at=0).final(2, at=1).not_in_final_read(), set()),
-    ],
-    ids=[
-        "no tables",
-        "empty tables",
-        "all lost",
-        "polls cut off",
-        "final read gone",
-        "gone of one partition",
-        "no offset",
-        "no sends",
-        "partition not read",
-    ],
-)
-def test_the_rest_is_judged(
-    spark: SparkSession, tmp_path: Path, build: Callable[[RecordBuilder], RecordBuilder], kinds: set[str]
-) -> None:
-    builder = build(RecordBuilder())
-    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
-    assert {one.kind for one in found.anomalies} == kinds
-    assert (tmp_path / "run" / "anomalies").is_dir()
+@pytest.mark.parametrize("name", REST)
+def test_the_rest_is_judged(found: Mapping[str, Reconciliation], made: Mapping[str, Record], name: str) -> None:
+    _, kinds = REST[name]
+    assert {one.kind for one in found[name].anomalies} == kinds
+    assert (made[name].folder / "anomalies").is_dir()
 
 
 @pytest.mark.spark
 def test_the_lowest_offset_that_was_acked_tells_whether_the_final_log_begins_above_it(
-    spark: SparkSession, tmp_path: Path
+    found: Mapping[str, Reconciliation],
 ) -> None:
-    builder = RecordBuilder().acked(*range(7), at=0).final(5, 6, at=5).end(log_start=5, high_watermark=7)
-    builder.on("u", base=100).acked(5, 6, at=5).send(1, at=1, status="failed").final(5, 6, at=5)
-    builder.end(log_start=5, high_watermark=7)
-    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
-    assert found.anomalies == []
-    assert found.unknown["lost"].endswith("is not known to have been there: t-0")
+    assert found["begins above"].anomalies == []
+    assert found["begins above"].unknown["lost"].endswith("is not known to have been there: t-0")
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("topic", "unknown"), [("__consumer_offsets", set()), ("u", {"lost", "vanished"})])
+@pytest.mark.parametrize("topic", OWN_TOPICS)
 def test_that_kafka_compacts_its_own_topics_leaves_nothing_unknown(
-    spark: SparkSession, tmp_path: Path, topic: str, unknown: set[str]
+    found: Mapping[str, Reconciliation], topic: str
 ) -> None:
-    builder = RecordBuilder().acked(1, 2, at=0).read(1, 2, at=0).final(1, 2, at=0).compacted(topic)
-    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
-    assert found.unknown.keys() & {"lost", "vanished"} == unknown
+    assert found[topic].unknown.keys() & {"lost", "vanished"} == OWN_TOPICS[topic]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["compacted by the log", "compacted by the scenario"])
+def test_what_a_topic_lacks_that_brokers_compact_is_not_lost(found: Mapping[str, Reconciliation], name: str) -> None:
+    assert found[name].anomalies == []
+    assert "compacted" in found[name].unknown["lost"]
+    assert "compacted" in found[name].unknown["vanished"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -138,27 +138,3 @@ def test_the_scenario_says_how_brokers_were_started(tmp_path: Path) -> None:
     ):
         (tmp_path / "scenario.toml").write_text(text)
         assert default_policy(as_record(tmp_path)) == policy
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("build", [lambda b, _: by_log(b), lambda b, record: by_scenario(b, record)])
-def test_what_a_topic_lacks_that_brokers_compact_is_not_lost(
-    spark: SparkSession, tmp_path: Path, build: Callable[[RecordBuilder, Path], None]
-) -> None:
-    builder = RecordBuilder().acked(1, 2, at=0).read(1, at=0).final(2, at=1)
-    record = tmp_path / "run"
-    record.mkdir()
-    build(builder, record)
-    found = reconcile(spark, as_record(builder.write(record), builder.manifest()))
-    assert found.anomalies == []
-    assert "compacted" in found.unknown["lost"]
-    assert "compacted" in found.unknown["vanished"]
-
-
-def by_log(builder: RecordBuilder) -> None:
-    row = {"metadata_offset": 1, "at_ns": 1, "resource": "cluster", "name": "log.cleanup.policy", "value": "compact"}
-    builder.tables["configs"] = [row]
-
-
-def by_scenario(builder: RecordBuilder, record: Path) -> None:
-    (record / "scenario.toml").write_text('[cluster.broker_properties]\n"log.cleanup.policy" = "compact"\n')

@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
-from pyspark.sql import SparkSession
 from worked_examples import Example, example_of, record_of, shows
 
-from analysis.items import reconcile_all
 from analysis.judge.rules.clause import check_all
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from analysis.judge.rules.rule import DeclaredRule
 from analysis.judging.one_record import judged_record
+from analysis.reconcile.model import Reconciliation
 from analysis.record.record import Record
 
 
-@pytest.mark.spark
-def test_each_rule_finds_what_its_example_says(spark: SparkSession, tmp_path: Path) -> None:
-    rules = [*ANOMALIES, *CLAUSES]
-    examples = {one.name: example_of(one) for one in rules}
-    records = [made(name, example, tmp_path) for name, example in examples.items()]
-    found = dict(
-        zip((one.name for one in rules), zip(records, reconcile_all(spark, records), strict=True), strict=True)
-    )
-    wrong: dict[str, object] = {}
-    for kind in ANOMALIES:
-        _, of_example = found[kind.name]
-        items = [item for one in of_example.anomalies if one.kind == kind.name for item in one.examples]
-        if not items or not shows(items[0], examples[kind.name].gives):
-            wrong[kind.name] = items or of_example.unknown.get(kind.name)
-    for clause in CLAUSES:
-        (checked,) = check_all(judged_record(*found[clause.name]), [clause])
-        evidence, example = checked.found.evidence, examples[clause.name]
-        if checked.found.status != example.status or not shows(evidence[0], example.gives):
-            wrong[clause.name] = msgspec.to_builtins(checked.found)
-    assert wrong == {}
-
-
-def made(name: str, example: Example, folder: Path) -> Record:
+def make(name: str, example: Example, folder: Path) -> Record:
     """Make the record of an example; an error says of which."""
     try:
-        return record_of(example, folder / name)
+        return record_of(example, folder)
     except (KeyError, ValueError) as error:
         error.add_note(f"in the example of {name}")
         raise
+
+
+EXAMPLES = {one.name: example_of(one) for one in (*ANOMALIES, *CLAUSES)}
+RECORDS = {name: partial(make, name, example) for name, example in EXAMPLES.items()}
+
+
+@pytest.mark.spark
+def test_each_rule_finds_what_its_example_says(found: Mapping[str, Reconciliation], made: Mapping[str, Record]) -> None:
+    wrong: dict[str, object] = {}
+    for kind in ANOMALIES:
+        of_example = found[kind.name]
+        items = [item for one in of_example.anomalies if one.kind == kind.name for item in one.examples]
+        if not items or not shows(items[0], EXAMPLES[kind.name].gives):
+            wrong[kind.name] = items or of_example.unknown.get(kind.name)
+    for clause in CLAUSES:
+        (checked,) = check_all(judged_record(made[clause.name], found[clause.name]), [clause])
+        evidence, example = checked.found.evidence, EXAMPLES[clause.name]
+        if checked.found.status != example.status or not shows(evidence[0], example.gives):
+            wrong[clause.name] = msgspec.to_builtins(checked.found)
+    assert wrong == {}
 
 
 @pytest.mark.parametrize(
@@ -59,4 +58,4 @@ def made(name: str, example: Example, folder: Path) -> Record:
 )
 def test_a_slip_in_an_example_says_what_is_allowed(tmp_path: Path, example: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        made("ours", example_of(DeclaredRule(module="of.ours", example=example)), tmp_path)
+        make("ours", example_of(DeclaredRule(module="of.ours", example=example)), tmp_path / "run")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from reconcile_together import Make, record_of
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile_all
 from analysis.reconcile.model import Reconciliation
+from analysis.record.record import Record
 from analysis.rows.deletions import Deletion, deletions_of
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import STEPS, StepEntry, write_steps
@@ -192,22 +193,22 @@ PASSED_BY: dict[tuple[int, int], set[str]] = {(0, 3): set(), (0, 6): {"unseen"},
 """Where the final log starts, and where a consumer goes on after offset 0: what it surely passed by."""
 
 
-@pytest.fixture(scope="module")
-def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[object, Reconciliation]:
-    """All of these records, reconciled in the same jobs."""
-    built: dict[object, tuple[RecordBuilder, StepEntry]] = {name: one[:2] for name, one in LOST.items()}
-    built |= {places: (passed_by(*places), deletion(new=3)) for places in PASSED_BY}
-    records = []
-    for builder, step in built.values():
-        record = builder.write(tmp_path_factory.mktemp("deletions") / "run")
-        write_steps(RecordFolder(record), [step])
-        records.append(as_record(record, builder.manifest()))
-    return dict(zip(built, reconcile_all(spark, records), strict=True))
+def with_step(builder: RecordBuilder, step: StepEntry) -> Make:
+    def make(folder: Path) -> Record:
+        record = record_of(lambda: builder)(folder)
+        write_steps(RecordFolder(folder), [step])
+        return record
+
+    return make
+
+
+RECORDS: dict[object, Make] = {name: with_step(builder, step) for name, (builder, step, _, _) in LOST.items()}
+RECORDS |= {places: with_step(passed_by(*places), deletion(new=3)) for places in PASSED_BY}
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", LOST)
-def test_what_was_deleted_is_lost_or_unknown_as_it_says(found: dict[object, Reconciliation], name: str) -> None:
+def test_what_was_deleted_is_lost_or_unknown_as_it_says(found: Mapping[object, Reconciliation], name: str) -> None:
     _, _, lost, why = LOST[name]
     assert lost_values(found[name]) == lost
     assert {one.kind for one in found[name].anomalies} <= {"lost"}
@@ -218,7 +219,7 @@ def test_what_was_deleted_is_lost_or_unknown_as_it_says(found: dict[object, Reco
 @pytest.mark.spark
 @pytest.mark.parametrize("places", PASSED_BY)
 def test_a_consumer_may_pass_by_what_was_deleted_and_came_back(
-    found: dict[object, Reconciliation], places: tuple[int, int]
+    found: Mapping[object, Reconciliation], places: tuple[int, int]
 ) -> None:
     assert {one.kind for one in found[places].anomalies} == PASSED_BY[places]
     unknown = {"unseen", "poll-skip"} & found[places].unknown.keys()

@@ -6,7 +6,9 @@ import ast
 import importlib
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,14 @@ from checkout import ROOT
 from judge_records import ELR_ON, Story, by_name, ns
 from pyspark.sql import SparkSession
 from reconcile_planted import planted_run
+from reconcile_together import Make, record_of
 from records import RecordBuilder, as_record
 from replay_records import LOST
 
 from analysis.items import reconcile_all
 from analysis.judging.one_record import verdict_of
-from analysis.reconcile.model import AbortedReads
+from analysis.reconcile.model import AbortedReads, Reconciliation
+from analysis.record.record import Record
 from ebbtide.record.verdict import Verdict, counts_by_kind
 from harness.replay.finding import facts_of, finding
 
@@ -167,23 +171,26 @@ DUPLICATES = {
 }
 
 
+RECORDS: dict[str, Make] = {name: record_of(partial(itemgetter(0), case)) for name, case in DUPLICATES.items()}
+RECORDS["planted"] = record_of(lambda: planted_run(random.Random(0))[0])
+RECORDS["real"] = lambda folder: as_record(Path(shutil.copytree(LOST, folder)))
+
+
 @pytest.mark.spark
 def test_verdicts_are_the_same_however_few_of_anything_are_shown(
-    spark: SparkSession, tmp_path: Path, one_is_shown: Callable[[], None]
+    spark: SparkSession,
+    found: Mapping[str, Reconciliation],
+    made: Mapping[str, Record],
+    one_is_shown: Callable[[], None],
 ) -> None:
-    builders = [builder for builder, _ in DUPLICATES.values()]
-    builders.append(planted_run(random.Random(0))[0])
-    records = [builder.write(tmp_path / f"made-{number}") for number, builder in enumerate(builders)]
-    records.append(Path(shutil.copytree(LOST, tmp_path / LOST.name)))
-    read = [as_record(record) for record in records]
+    records = [*made.values()]
 
-    def verdicts() -> list[Verdict]:
-        found = reconcile_all(spark, read)
-        return [verdict_of(*one) for one in zip(read, found, strict=True)]
+    def verdicts(found: Iterable[Reconciliation]) -> list[Verdict]:
+        return [verdict_of(*one) for one in zip(records, found, strict=True)]
 
-    whole = verdicts()
+    whole = verdicts(found.values())
     one_is_shown()
-    few = verdicts()
+    few = verdicts(reconcile_all(spark, records))
     for record, shown, one in zip(records, whole, few, strict=True):
         assert decided_parts(one) == decided_parts(shown), record
         assert all(len(anomaly.examples) == 1 for anomaly in one.anomalies)
