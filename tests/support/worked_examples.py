@@ -126,6 +126,15 @@ class Example(NamedTuple):
     status: str
 
 
+class MadeRule(DeclaredRule, frozen=True, kw_only=True):
+    """A rule of a test, which no module declares."""
+
+    @property
+    def module(self) -> str:
+        """Its name is `made`."""
+        return "made"
+
+
 def example_of(rule: DeclaredRule) -> Example:
     """Read the example of a rule. Raises `ValueError` for one that has other tables, or does not say what is found."""
     texts: dict[str, str] = {}

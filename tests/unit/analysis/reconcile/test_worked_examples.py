@@ -8,11 +8,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from worked_examples import Example, example_of, record_of, shows
+from worked_examples import Example, MadeRule, example_of, record_of, shows
 
 from analysis.judge.rules.clause import check_all
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
-from analysis.judge.rules.rule import DeclaredRule
 from analysis.judging.one_record import judged_record
 from analysis.reconcile.model import Reconciliation
 from analysis.record.record import Record
@@ -50,12 +49,12 @@ def test_each_rule_finds_what_its_example_says(found: Mapping[str, Reconciliatio
 @pytest.mark.parametrize(
     ("example", "why"),
     [
-        ("A story.\nbroker: at=5\ngives: leader=2", "the example of ours has broker; allowed: sends, .*brokers, "),
-        ("A story.\npartitions: leader=2", "the example of ours does not say what the rule finds"),
+        ("A story.\nbroker: at=5\ngives: leader=2", "the example of made has broker; allowed: sends, .*brokers, "),
+        ("A story.\npartitions: leader=2", "the example of made does not say what the rule finds"),
         ("A story.\nbrokers: brokr=2\ngives: leader=2", "an example has brokr; the columns are .*broker, "),
     ],
     ids=["wrong-table", "no-finding", "wrong-column"],
 )
 def test_a_slip_in_an_example_says_what_is_allowed(tmp_path: Path, example: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        make("ours", example_of(DeclaredRule(module="of.ours", example=example)), tmp_path / "run")
+        make("ours", example_of(MadeRule(example=example)), tmp_path / "run")

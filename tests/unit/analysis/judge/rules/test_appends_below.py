@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.appends import no_acks_all_append_below_min_isr as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 ALONE = "leader=1; at=5 isr=1"
 GROWN = f"{ALONE}; at=30 isr=1,2"
@@ -30,7 +29,7 @@ def status(
 ) -> str:
     """What the clause finds: broker 1 leads alone from 5 s to 30 s. A record of acks=all stands between two others."""
     rows = f"partitions: {led}\nsends: {'; '.join([sent, *others])}\nreplicas: {stands}\n{more}gives:"
-    record_of(example_of(DeclaredRule(module="made", example=f"Rows.\n{rows}")), folder / "record")
+    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.quorum import applied_isr_is_committed as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 LED = "leader=1; at=20 isr=1,2"
 
@@ -20,7 +19,7 @@ def status(folder: Path, isr: str = "1,2", epoch: int = 1, *, led: str = LED, of
         " ", "_"
     )
     rows = f"partitions: {led}\nlogs: node=broker-1 at=21 says={says}\n{more}gives:"
-    record_of(example_of(DeclaredRule(module="made", example=f"Rows.\n{rows}")), folder / "record")
+    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 

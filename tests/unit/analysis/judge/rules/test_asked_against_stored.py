@@ -9,18 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of, write_transaction
+from worked_examples import MadeRule, example_of, record_of, write_transaction
 
 from analysis.judge.rules.groups import served_offset_is_the_one_committed as served_offset
 from analysis.judge.rules.losses import log_start_as_asked as log_start
-from analysis.judge.rules.rule import DeclaredRule
 from analysis.judge.rules.transactions import markers_as_answered as markers
 from ebbtide.record.manifest import FinalOffsets
 
 
 def status(rule: ModuleType, folder: Path, rows: str) -> str:
     """What a clause finds in a record of these rows, which are written as in an example."""
-    example = example_of(DeclaredRule(module="made", example=f"Rows.\n{rows}\ngives:"))
+    example = example_of(MadeRule(example=f"Rows.\n{rows}\ngives:"))
     record_of(example, folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
@@ -92,7 +91,7 @@ FINAL = {500: "holds", 501: "violated"}
 def final_status(folder: Path, log_start_of_step: str, final: int) -> str:
     """What the clause finds where the final log starts here, after a step that asked for 500."""
     rows = f"Rows.\n{ASKED} before=500 log_start={log_start_of_step}\ngives:"
-    manifest = record_of(example_of(DeclaredRule(module="made", example=rows)), folder / "record").manifest
+    manifest = record_of(example_of(MadeRule(example=rows)), folder / "record").manifest
     ends = {"t-0": FinalOffsets(log_start=final, high_watermark=900)}
     made = judged(folder / "record", manifest=msgspec.structs.replace(manifest, final_offsets=ends))
     return checked(log_start, made).found.status
@@ -152,7 +151,7 @@ def test_a_marker_that_a_loss_or_a_late_request_explains_is_unknown(tmp_path: Pa
     ],
 )
 def test_each_replica_must_have_the_same_marker(tmp_path: Path, other: dict[str, Any], expected: str) -> None:
-    example = example_of(DeclaredRule(module="made", example=f"Rows.\n{ended('committed', 'abort,0')}\ngives:"))
+    example = example_of(MadeRule(example=f"Rows.\n{ended('committed', 'abort,0')}\ngives:"))
     record_of(example, tmp_path / "record")
     write_transaction(tmp_path / "record" / "raw" / "broker-2" / "t-0", **other)
     assert checked(markers, judged(tmp_path / "record")).found.status == expected

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.losses import clean_stop_flushes_every_log as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 STOP = "step=stop nodes=2 at=20"
 LOSS = "step=power-loss nodes=2 at=30 leo=4,3"
@@ -18,7 +17,7 @@ LOSS = "step=power-loss nodes=2 at=30 leo=4,3"
 def status(folder: Path, steps: str) -> str:
     """What the clause finds where a topic has three replicas, and these steps ran."""
     rows = f"Rows.\npartitions: leader=1\nsteps: {steps}\ngives:"
-    record_of(example_of(DeclaredRule(module="made", example=rows)), folder / "record")
+    record_of(example_of(MadeRule(example=rows)), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 

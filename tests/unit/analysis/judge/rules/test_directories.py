@@ -8,10 +8,9 @@ import evidence_builders as build
 import msgspec
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.partitions import directory_is_assigned_before_a_move_ends as rule
-from analysis.judge.rules.rule import DeclaredRule
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 
@@ -21,7 +20,7 @@ MOVED = "node=broker-2 at=30 says=The_current_replica_is_successfully_replaced_w
 def record(folder: Path, *, more: str = "", directory: str = "A,B", log: str = MOVED, setting: str = "") -> Path:
     """The record of a move; `directory`: the one that the metadata log names, and the one that has the replica."""
     rows = ["Rows.", f"setting: directory={directory} {setting}", f"logs: {log}", more or "partitions: leader=1"]
-    record_of(example_of(DeclaredRule(module="made", example="\n".join([*rows, "gives:"]))), folder / "record")
+    record_of(example_of(MadeRule(example="\n".join([*rows, "gives:"]))), folder / "record")
     return folder / "record"
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.leaders import no_hw_served_below_the_epoch_start as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 LOG = "broker=2 0=1 1=2; broker=2 leader_epoch=1 2=3"
 FIRST = "broker=2 leader_epoch=1 high_watermark=2 at=10"
@@ -18,7 +17,7 @@ FIRST = "broker=2 leader_epoch=1 high_watermark=2 at=10"
 def status(folder: Path, *, served: str, first: str = FIRST, log: str = LOG) -> str:
     """What the clause finds: epoch 1 begins at offset 2, and its leader answered at 10 s."""
     rows = f"replicas: {log}\nwatermarks: {first}; {served}\ngives:"
-    record_of(example_of(DeclaredRule(module="made", example=f"Rows.\n{rows}")), folder / "record")
+    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.appends import acked_under_the_epoch_in_force as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 LED = "leader=1; at=5 leader=2"
 ANSWERED = "broker=2 leader_epoch=1 high_watermark=0 at=10"
@@ -20,7 +19,7 @@ STORED = "broker=1 value=1 offset=0"
 def status(folder: Path, *, led: str = LED, answered: str = ANSWERED, sent: str = SENT, stored: str = STORED) -> str:
     """What the clause finds: broker 2 led from 5 s on and answered at 10 s; a record was sent at 20 s, to epoch 0."""
     rows = f"partitions: {led}\nwatermarks: {answered}\nsends: {sent}\nreplicas: {stored}\ngives:"
-    record_of(example_of(DeclaredRule(module="made", example=f"Rows.\n{rows}")), folder / "record")
+    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 

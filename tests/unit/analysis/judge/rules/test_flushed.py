@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.losses import flushed_before_the_ack as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 FLUSHED = "resource=topic:t name=flush.messages value=1 at=0.9"
 LOSS = "step=power-loss nodes=2 at=30 leo=4,3"
@@ -20,7 +19,7 @@ def status(
 ) -> str:
     """What the clause finds: a power loss at 30 s takes offset 3 from broker 2, which was acked at 20 s."""
     rows = f"partitions: {led}\nconfigs: {set_to}\nsends: {sent}\nsteps: {steps}\ngives:"
-    record_of(example_of(DeclaredRule(module="made", example=f"Rows.\n{rows}")), folder / "record")
+    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 

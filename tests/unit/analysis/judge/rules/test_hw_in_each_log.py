@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.leaders import hw_is_in_each_log_of_the_isr as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 LED = "leader=1; at=40 leader=2 isr=2,3"
 KILLED = "step=kill nodes=1 at=30"
@@ -27,7 +26,7 @@ def line(broker: int, end: int, hw: int, at: int = 41, epoch: int = 1, before: i
 def status(folder: Path, *lines: str, led: str = LED, steps: str = KILLED) -> str:
     """What the clause finds: broker 1 is killed at 30 s, and the next epoch begins at 40 s."""
     rows = f"partitions: {led}\nsteps: {steps}\nlogs: {'; '.join(lines)}\ngives:"
-    record_of(example_of(DeclaredRule(module="made", example=f"Rows.\n{rows}")), folder / "record")
+    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 

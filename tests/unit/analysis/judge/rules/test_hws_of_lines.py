@@ -7,11 +7,10 @@ from types import ModuleType
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.leaders import follower_takes_over_the_hw as takes_over
 from analysis.judge.rules.leaders import no_hw_above_a_later_epoch_start as above
-from analysis.judge.rules.rule import DeclaredRule
 
 
 def leads(broker: int, at: float, *, epoch: int, end: int, hw: int, before: int = -1) -> str:
@@ -37,7 +36,7 @@ def found(rule: ModuleType, folder: Path, logs: list[str], **rows: str) -> str:
     """What a clause finds."""
     rows = {"partitions": "leader=1; at=40 leader=2 isr=2,3", **rows, "logs": "; ".join(logs)}
     text = "\n".join(["Rows.", *(f"{table}: {lines}" for table, lines in rows.items()), "gives:"])
-    record_of(example_of(DeclaredRule(module="made", example=text)), folder / "record")
+    record_of(example_of(MadeRule(example=text)), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 

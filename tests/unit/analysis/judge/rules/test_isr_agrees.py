@@ -9,11 +9,10 @@ import pyarrow as pa
 import pytest
 from clause_cases import NOTHING_FOUND, checked
 from records import as_record, write_table
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.losses import logs_of_the_isr_agree as rule
-from analysis.judge.rules.rule import DeclaredRule
 from analysis.reconcile.model import VanishedRange
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import write_manifest
@@ -32,9 +31,7 @@ def status(
     ended: str = "complete",
 ) -> str:
     """What the clause finds: brokers 1, 2 and 3 have these values at offset 5."""
-    record = record_of(
-        example_of(DeclaredRule(module="made", example=f"Rows.\npartitions: {led}\n{more}gives:")), folder / "record"
-    )
+    record = record_of(example_of(MadeRule(example=f"Rows.\npartitions: {led}\n{more}gives:")), folder / "record")
     replicas = [{"broker": broker, "leader_epoch": 0, "value": one} for broker, one in DIFFER.items()]
     place = {"topic": "t", "partition": 0}
     details = msgspec.json.encode({"replicas": replicas}).decode()

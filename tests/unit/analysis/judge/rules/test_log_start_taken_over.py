@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.losses import log_start_is_taken_over as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 LED = "leader=1; at=50 leader=2 isr=2,3"
 
@@ -18,7 +17,7 @@ def status(folder: Path, *, led: str = LED, sent: str = "600=1 at=40", moved: st
     """What the clause finds: broker 1 moves its log start at 30 s, and the final read begins at 0."""
     steps = f"steps: step=delete-records nodes=1 at=30 partition=t-0 before=500 log_start={moved}"
     rows = f"partitions: {led}\nsends: {sent}\npolls: final 600=1\n{steps}\n{more}gives:"
-    record_of(example_of(DeclaredRule(module="made", example=f"Rows.\n{rows}")), folder / "record")
+    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.leaders import newest_epoch_is_in_the_checkpoint as rule
-from analysis.judge.rules.rule import DeclaredRule
 from ebbtide.logs.checkpoint_file import LEADER_EPOCHS
 
 LOG = "broker=2 0=1; broker=2 leader_epoch=1 1=2"
@@ -18,7 +17,7 @@ LOG = "broker=2 0=1; broker=2 leader_epoch=1 1=2"
 def status(folder: Path, *, epochs: str, log: str = LOG, steps: str = "", file: str | None = None) -> str:
     """What the clause finds; `epochs`: a broker, and the epochs in its file. `file`: the file's text instead."""
     rows = f"Rows.\npartitions: leader=1\nreplicas: {log}\nsteps: {steps}\nsetting: epochs={epochs}\ngives:"
-    record_of(example_of(DeclaredRule(module="made", example=rows)), folder / "record")
+    record_of(example_of(MadeRule(example=rows)), folder / "record")
     if file is not None:
         (folder / "record" / "raw" / "broker-2" / "t-0" / LEADER_EPOCHS).write_text(file)
     return checked(rule, judged(folder / "record")).found.status

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.appends import idempotent_appends_are_in_order as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 Log = list[tuple[int, int, int] | str]
 """Of each offset the producer id, its epoch and the sequence. A number as text is a marker; a word is a gap."""
@@ -27,9 +26,7 @@ def found(folder: Path, log: Log, steps: str = "") -> tuple[str, str]:
                 f"offset={offset} value={offset} producer_id={one[0]} producer_epoch={one[1]} sequence={one[2]}"
             )
     text = ";\n  ".join(f"broker=1 {row}" for row in rows)
-    example = example_of(
-        DeclaredRule(module="made", example=f"Rows.\nsetting: idempotent sends\nreplicas: {text}\n{steps}\ngives:")
-    )
+    example = example_of(MadeRule(example=f"Rows.\nsetting: idempotent sends\nreplicas: {text}\n{steps}\ngives:"))
     record_of(example, folder / "record")
     one = checked(rule, judged(folder / "record")).found
     return one.status, str(one.evidence[0].get("offset", "")) if one.evidence else ""

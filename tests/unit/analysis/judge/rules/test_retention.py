@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.losses import retention_keeps_young_records as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 WEEK = "resource=topic:t name=retention.ms value=604800000 at=0.9"
 HOUR = "resource=topic:t name=retention.ms value=3600000 at=40"
@@ -19,7 +18,7 @@ BYTES = "resource=topic:t name=retention.bytes value=1000 at=0.9"
 def status(folder: Path, *, log_start: int = 300, configs: str = WEEK, steps: str = "", more: str = "") -> str:
     """What the clause finds where the final log begins at 300."""
     rows = f"Rows.\nsetting: sends log_start={log_start} {more}\nsends: 0=1\nconfigs: {configs}\n{steps}\ngives:"
-    record_of(example_of(DeclaredRule(module="made", example=rows)), folder / "record")
+    record_of(example_of(MadeRule(example=rows)), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 

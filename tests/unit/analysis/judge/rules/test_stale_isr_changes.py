@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.quorum import stale_isr_change_is_refused as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 AGAIN = "partitions: leader=1; at=30 isr=1,2; at=40 leader=2 isr=2"
 TWICE = "event=duplicated at=29 epoch=0; event=answered at=29.1 error={} epoch=1; event=discarded at=29.2 error={}"
@@ -18,7 +17,7 @@ TWICE = "event=duplicated at=29 epoch=0; event=answered at=29.1 error={} epoch=1
 def status(folder: Path, requests: str, *rows: str) -> str:
     """What the clause finds."""
     text = "\n".join(["Rows.", *(rows or [AGAIN]), f"requests: {requests}", "gives:"])
-    record_of(example_of(DeclaredRule(module="made", example=text)), folder / "record")
+    record_of(example_of(MadeRule(example=text)), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 from worked_steps import TORN_AT
 
 from analysis.evidence.replicas import write_replicas
 from analysis.judge.rules.losses import recovery_cuts_a_torn_log as rule
-from analysis.judge.rules.rule import DeclaredRule
 from ebbtide.record.folder import RecordFolder
 
 TORN, START = "step=torn-write nodes=2 at=20", "step=start nodes=2 at=30"
@@ -22,7 +21,7 @@ BACK = "at=31 broker=2; at=32 broker=2 event=unfenced"
 def status(folder: Path, *, steps: str = f"{TORN}; {START}", brokers: str = BACK, log: bytes | None = None) -> str:
     """What the clause finds; `log`: what raw/ has instead of the torn page."""
     rows = f"Rows.\npartitions: leader=1\nsteps: {steps}\nbrokers: {brokers}\nsetting: torn=2\ngives:"
-    record_of(example_of(DeclaredRule(module="made", example=rows)), folder / "record")
+    record_of(example_of(MadeRule(example=rows)), folder / "record")
     if log is not None:
         build.write_log(folder / "record" / "raw" / "broker-2" / "t-0", log)
         write_replicas(RecordFolder(folder / "record"), lambda _: None)

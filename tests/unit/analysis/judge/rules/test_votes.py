@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.quorum import vote_outlives_a_restart as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 VOTED = "UnattachedState(epoch={},_leaderId=OptionalInt.empty,_votedKey=Optional[ReplicaKey(id=101)],_v)"
 NOTHING = "UnattachedState(epoch={},_leaderId=OptionalInt.empty,_votedKey=Optional.empty,_v)"
@@ -23,7 +22,7 @@ def status(folder: Path, before: str, start: str, more: str = "") -> str:
         f"at=40 says=Completed_transition_to_{start}_from_null",
     )
     logs = ";\n  ".join(f"node=controller-100 {one}" for one in says)
-    record_of(example_of(DeclaredRule(module="made", example=f"Rows.\n{more}logs: {logs}\ngives:")), folder / "record")
+    record_of(example_of(MadeRule(example=f"Rows.\n{more}logs: {logs}\ngives:")), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 

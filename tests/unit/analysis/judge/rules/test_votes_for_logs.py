@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from clause_cases import checked, judged
-from worked_examples import example_of, record_of
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.quorum import no_vote_for_a_shorter_log as rule
-from analysis.judge.rules.rule import DeclaredRule
 
 VOTED = (
     "Vote request VoteRequestData(voterId=100, replicaEpoch=3, replicaId=102, replicaDirectoryId=A,"
@@ -24,7 +23,7 @@ def status(folder: Path, *says: str) -> str:
     """What the clause finds in the log of a controller."""
     lines = [f"node=controller-100 at={20 + at} says={one.replace(' ', '_')}" for at, one in enumerate(says)]
     text = f"Rows.\nlogs: {'; '.join(lines)}\ngives:"
-    record_of(example_of(DeclaredRule(module="made", example=text)), folder / "record")
+    record_of(example_of(MadeRule(example=text)), folder / "record")
     return checked(rule, judged(folder / "record")).found.status
 
 
