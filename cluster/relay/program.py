@@ -3,7 +3,8 @@
 `python -m ebbtide.command cluster.relay.program`. It inherits sockets that listen on the host's loopback, and connects
 each client to the broker of its port, from the namespace. A thread passes on each direction of a connection. With a
 spool it also records whole frames: a request before it goes to the broker, an answer once the client's socket has all
-of it. SIGTERM ends it, with what it has recorded complete.
+of it. Where the decoder is gone, it passes on what it no longer records. SIGTERM ends it, with what it has recorded
+complete.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import os
 import signal
 import socket
 import ssl
-import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -123,15 +123,9 @@ class Relay:
             _shut(end)
 
     def _record(self, number: int, kind: Kind, pieces: Sequence[bytes | memoryview]) -> None:
-        """Add an entry to the spool if there are pieces; a relay that cannot record ends at once."""
-        if self._spool is None or not pieces:
-            return
-        try:
+        """Add an entry to the spool if there are pieces."""
+        if self._spool is not None and pieces:
             self._spool.write(number, kind, pieces)
-        except OSError as error:
-            sys.stderr.write(f"the traffic of clients cannot be recorded: {error}\n")
-            sys.stderr.flush()
-            os._exit(1)
 
 
 def _shut(end: _End) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,12 +15,11 @@ from cluster.relay.spool import Handles, new_spool
 from cluster.relay.tls import CA_FILE, make_certificate
 from ebbtide import run_clock
 from ebbtide.command import module_command
-from ebbtide.errors import HarnessError
-from ebbtide.record.files import LOGS_DIR, log_command
+from ebbtide.record.files import LOGS_DIR
 from ebbtide.record.wire_facts import WireFacts
 
 FINISH_TIMEOUT_S = 300.0
-_TABLE = "wire/relay.parquet"
+_TABLE, _DECODER_LOG = "wire/relay.parquet", "decoder.log"
 
 
 class Publication:
@@ -42,7 +42,7 @@ class Publication:
         """Start the processes; the decoder reads from the brokers at `bootstrap`. Raises `HarnessError`."""
         self._bootstrap = bootstrap
         self._ledger, self._ports, self._namespace, self._targets = ledger, ports, namespace, targets
-        self._logs = folder / LOGS_DIR
+        self._logs, self._table = folder / LOGS_DIR, folder / _TABLE
         self._recorded: WireFacts | None = None
         self._facts = scratch / "wire.json"
         self._tls = scratch if ports.tls else None
@@ -55,7 +55,7 @@ class Publication:
             self._serve(None)
             return
         with new_spool() as (writer, reader):
-            self._decoder = self._start_decoder(folder / _TABLE, reader)
+            self._decoder = self._start_decoder(reader)
             self._serve(writer)
 
     @property
@@ -68,45 +68,38 @@ class Publication:
         """Whether what passes is recorded."""
         return self._decoder is not None
 
-    def check(self) -> None:
-        """Raise `HarnessError` if the relay ended by itself, or the decoder failed."""
+    def check(self) -> str | None:
+        """Return why no more is recorded, once the decoder has failed. Raises `HarnessError` if the relay ended."""
         self._ports.check()
         status = None if self._decoder is None else self._decoder.exit_status()
-        if status:
-            raise HarnessError(
-                "the traffic of published ports could not be decoded",
-                where=", ".join(self._ports.addresses),
-                got=f"exit status {status}",
-                next=log_command(self._decoder_log),
-            )
+        return f"what decodes it ended early, with exit status {status} ({LOGS_DIR}/{_DECODER_LOG})" if status else None
 
     def end_recording(self) -> WireFacts | None:
         """Make the table `wire`, and return what the table rests on; None if nothing was recorded.
 
         It ends the connections through the ports. What passes after that is not recorded. A second call only returns
-        the same. Raises `HarnessError`.
+        the same. If the decoder failed there is no table, and that is said. Raises `HarnessError`.
         """
         if self._decoder is None:
             return self._recorded
         self._ports.end()
         self._decoder.wait(FINISH_TIMEOUT_S)
-        self.check()
+        if (why := self.check()) is None:
+            self._recorded = msgspec.json.decode(self._facts.read_bytes(), type=WireFacts)
+        else:
+            self._recorded = WireFacts(why_incomplete=why)
+            shutil.rmtree(self._table.parent, ignore_errors=True)
         self._decoder = None
-        self._recorded = msgspec.json.decode(self._facts.read_bytes(), type=WireFacts)
         self._serve(None)
         return self._recorded
-
-    @property
-    def _decoder_log(self) -> Path:
-        return self._logs / "decoder.log"
 
     def _serve(self, spool: Handles | None) -> None:
         self._ports.serve(self._ledger, self._namespace, self._targets, self._logs / "relay.log", spool, self._tls)
 
-    def _start_decoder(self, table: Path, spool: Handles) -> Child:
+    def _start_decoder(self, spool: Handles) -> Child:
         argv = [*module_command("cluster.relay.decode"), "--clock-base", str(run_clock.base_ns())]
-        argv += ["--spool", *map(str, spool), "--table", str(table), "--facts", str(self._facts)]
+        argv += ["--spool", *map(str, spool), "--table", str(self._table), "--facts", str(self._facts)]
         argv += ["--bootstrap", ",".join(self._bootstrap)]
-        name, output = "the decoder of published ports", self._decoder_log
+        name, output = "the decoder of published ports", self._logs / _DECODER_LOG
         namespace = self._namespace
         return start_child(self._ledger, argv, name=name, output=output, namespace=namespace, inherited=spool)

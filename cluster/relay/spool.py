@@ -4,7 +4,8 @@ An entry is a head and bytes: pieces of the recorded frames of one direction of 
 bytes where the connection ended. Entries fill segments of the memory. By a socket between the two, the relay passes on
 the number of each full segment, and the decoder that of each one that it has read. The segment that was freed last is
 filled next, and the first ones are touched before clients begin: memory that was never used costs several times the
-copy. A client waits while no segment is free: it is slowed, and nothing is left out.
+copy. A client waits while no segment is free: it is slowed, and nothing is left out. Where the decoder is gone, nothing
+more is written, and nobody waits.
 
 The memory holds payloads. It is gone with the two processes, in whatever way they end.
 """
@@ -93,6 +94,7 @@ class SpoolWriter:
         self._segment: int | None = None
         self._at = 0
         self._room = threading.Condition()
+        self._is_read = True
         self.waited_s = 0.0
         with contextlib.suppress(OSError):
             self._memory.madvise(_POPULATE_WRITE, 0, min(len(self._view), _TOUCHED_SEGMENTS * segment_bytes))
@@ -100,7 +102,7 @@ class SpoolWriter:
         self._taking.start()
 
     def write(self, connection: int, kind: Kind, pieces: Sequence[bytes | memoryview] = ()) -> None:
-        """Add an entry, once there is room for it. Raises `OSError` if the decoder has ended."""
+        """Add an entry, once there is room for it."""
         size = sum(map(len, pieces))
         if size > self._segment_bytes - _ENTRY.size:
             whole = b"".join(pieces)
@@ -108,7 +110,8 @@ class SpoolWriter:
             self.write(connection, kind, [whole[size // 2 :]])
             return
         with self._room:
-            self._make_room(_ENTRY.size + size)
+            if not self._make_room(_ENTRY.size + size):
+                return
             at, view = self._at, self._view
             _ENTRY.pack_into(view, at, connection, _NUMBERS[kind], run_clock.now_ns(), size)
             at += _ENTRY.size
@@ -127,8 +130,9 @@ class SpoolWriter:
         """Complete the last segment, and say that it is the last."""
         with self._room:
             self._complete()
-            self._reader.send(msgspec.json.encode(end))
-            self._reader.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):
+                self._reader.send(msgspec.json.encode(end))
+                self._reader.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Let go of the memory."""
@@ -137,10 +141,12 @@ class SpoolWriter:
         self._taking.join()
         self._reader.close()
 
-    def _make_room(self, size: int) -> None:
-        """Have a segment with this room at `_at`; waiting lets other connections have the lock."""
+    def _make_room(self, size: int) -> bool:
+        """Have a segment with this room at `_at`; waiting lets other connections have the lock. False: no decoder."""
         while self._segment is None or self._at + size > (self._segment + 1) * self._segment_bytes:
             self._complete()
+            if not self._is_read:
+                return False
             if len(self._free) > self._kept_back:
                 self._segment = self._free.pop()
                 self._at = self._segment * self._segment_bytes
@@ -148,17 +154,23 @@ class SpoolWriter:
                 began = time.monotonic()
                 self._room.wait()
                 self.waited_s += time.monotonic() - began
+        return True
 
     def _complete(self) -> None:
         if self._segment is not None:
             segment, self._segment = self._segment, None
-            self._reader.send(_FULL.pack(segment, self._at - segment * self._segment_bytes))
+            with contextlib.suppress(OSError):
+                self._reader.send(_FULL.pack(segment, self._at - segment * self._segment_bytes))
 
     def _take_freed(self) -> None:
-        while message := self._reader.recv(_FREE.size):
-            with self._room:
-                self._free.extend(_FREE.unpack(message))
-                self._room.notify_all()
+        with contextlib.suppress(ConnectionError):  # a decoder that was killed has left messages unread
+            while message := self._reader.recv(_FREE.size):
+                with self._room:
+                    self._free.extend(_FREE.unpack(message))
+                    self._room.notify_all()
+        with self._room:
+            self._is_read = False
+            self._room.notify_all()
 
 
 class SpoolReader:

@@ -10,13 +10,17 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from client_frames import request
 
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.host_ports import LOOPBACK, HostPorts
 from cluster.host.ledger import Ledger
 from cluster.host.namespaces import Cut
+from cluster.relay.cutting import PRODUCE
+from cluster.relay.publication import Publication
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.namespaces import call_in_namespace
+from ebbtide.record.wire_facts import WireFacts
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import wait_until
 
@@ -110,3 +114,30 @@ def test_a_relay_that_is_killed_is_named_and_its_ports_are_free_again(
         os.kill(ports._relay.pid, signal.SIGKILL)
         with pytest.raises(HarnessError, match="ended by itself"):
             wait_until(ports.check, awaited="the end of the relay", timeout_s=10)
+
+
+def test_when_the_decoder_is_killed_clients_go_on_and_the_record_says_what_it_lacks(
+    ledger: Ledger, tmp_path: Path, paths: tuple[BridgeNetwork, dict[int, Path]]
+) -> None:
+    _, namespaces = paths
+    ports = HostPorts(0, [1], records=True)
+    with (
+        closing(ports),
+        call_in_namespace(namespaces[1], lambda: socket.create_server((address_of(1), PORT))) as broker,
+    ):
+        record = tmp_path / "record"
+        (record / "logs").mkdir(parents=True)
+        target = {1: (address_of(1), PORT)}
+        published = Publication(ledger, ports, namespaces[CLIENTS], target, [], record, tmp_path / "scratch")
+        with socket.create_connection((LOOPBACK, ports.by_broker[1]), timeout=10) as client:
+            accepted, _ = broker.accept()
+            with accepted:
+                wait_until((record / "wire").is_dir, awaited="the decoder to write its table", timeout_s=30)
+                assert published._decoder is not None
+                os.kill(published._decoder.pid, signal.SIGKILL)
+                wait_until(lambda: published.check() is not None, awaited="the decoder to have ended", timeout_s=10)
+                client.sendall(request(PRODUCE, 1, b"records"))
+                assert accepted.recv(19, socket.MSG_WAITALL) == request(PRODUCE, 1, b"records")
+        why = "what decodes it ended early, with exit status -9 (logs/decoder.log)"
+        assert published.end_recording() == WireFacts(why_incomplete=why)
+        assert not (record / "wire").exists()

@@ -127,6 +127,34 @@ def test_a_relay_that_does_not_record_passes_all_the_same() -> None:
     ends.close()
 
 
+def test_when_its_decoder_is_gone_the_relay_passes_on_what_it_no_longer_records(
+    make_spool: Callable[..., Spool],
+) -> None:
+    spool = make_spool(3, 1 << 20)
+    ends = Ends(spool.writer)
+    spool.reader.close()
+    for number in range(8):  # more than the spool has room for
+        ends.client.sendall(request(PRODUCE, number, bytes(900_000)))
+        assert len(received(ends.broker, 900_012)) == 900_012
+        ends.broker.sendall(response(number, b"done"))
+        assert received(ends.client, 12) == response(number, b"done")
+    ends.relay.end()
+    assert received(ends.client, 1) == b""
+    ends.close()
+
+
+def test_a_client_that_waits_for_room_goes_on_when_the_decoder_is_killed(make_spool: Callable[..., Spool]) -> None:
+    spool = make_spool(2, 1020)
+    spool.writer.write(1, "request", [bytes(990)])
+    waiting = threading.Thread(target=spool.writer.write, args=(2, "request", [bytes(990)]))
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    spool.reader.close()
+    waiting.join(10)
+    assert not waiting.is_alive()
+
+
 def test_a_broker_that_is_down_ends_the_connection(spool: Spool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         address = gone.getsockname()
