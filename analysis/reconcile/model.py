@@ -209,7 +209,6 @@ class CommitItem(msgspec.Struct, frozen=True, kw_only=True):
     sent_ns: int
     at_ns: int
     served_offset: int | None = None
-    served_commit: int | None = None
     broker: int
     leader_epoch: int
     offsets_partition: int

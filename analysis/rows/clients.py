@@ -105,7 +105,6 @@ class ClientSums:
         counted = {
             "rows": groups.rows,
             "placed": groups.counted(has_offset),
-            "aborted": groups.counted(aborted),
             "in_txn": groups.counted(in_txn),
             "unplaced": groups.counted((rows.numbers("acks") != 0) & ~placed),
             "unsure": groups.counted(unsure),

@@ -24,7 +24,7 @@ _LISTED_MAX = 5
 class SendFacts(msgspec.Struct, frozen=True):
     """Sends of one status: `placed` of them have an offset.
 
-    `aborted` belong to an aborted transaction, `in_txn` to any. `first_offset` is the lowest of the offsets that no
+    `in_txn` belong to a transaction. `first_offset` is the lowest of the offsets that no
     step deleted on purpose, null where there is none. `unsure` were deleted on purpose and may have been lost before
     (the module deletions). `unplaced` were acked by a broker (not with acks=0) and have no offset.
     """
@@ -34,7 +34,6 @@ class SendFacts(msgspec.Struct, frozen=True):
     status: str
     rows: int
     placed: int
-    aborted: int = 0
     in_txn: int = 0
     unplaced: int = 0
     first_offset: int | None = None

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.judge.history.disk_steps import step_on_disks_of
 from analysis.judge.history.evidence import A, Attribution
+from analysis.judge.history.steps import step_on_disks_of
 from analysis.record.record import Record
 
 _DELETES = "DeleteTopics"

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from analysis.judge.history.log_lines import UNREADABLE, controller_lines, lines_of, logs_of, time_ns
-from analysis.judge.history.returns import returns_from_a_stop
+from analysis.judge.history.steps import returns_from_a_stop
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS
 from ebbtide.coverage_fact import Fact

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from analysis.judge.history.returns import unclean_registrations
+from analysis.judge.history.steps import unclean_registrations
 from analysis.record.record import Record
 from analysis.record.timeline import Timeline, lasting
 from ebbtide.coverage_fact import Fact
@@ -135,7 +135,9 @@ def count(record: Record) -> dict[str, int]:
         facts[fact] = sum(one.road == road for one in moved)
     facts["unclean-registrations"] = sum(1 for _ in unclean_registrations(steps, timeline.brokers))
     facts["brokers-fenced"] = sum(event.event == "fenced" for event in timeline.brokers)
-    facts["controller-failovers"] = _count_failovers(timeline)
+    # Controllers that wrote a partition state after another one had.
+    written_under = {state.metadata_epoch for states in timeline.partitions.values() for state in states}
+    facts["controller-failovers"] = max(len(written_under) - 1, 0)
     facts["leaderless-with-a-live-replica"] = sum(1 for _ in _leaderless_with_a_live_replica(timeline))
     for before, after in timeline.pairs():
         facts["leaderless"] += after.leader < 0 <= before.leader
@@ -243,8 +245,3 @@ def _newest_event(timeline: Timeline, broker: int, metadata_offset: int) -> str 
         event.event for event in timeline.brokers if event.broker == broker and event.metadata_offset <= metadata_offset
     ]
     return known[-1] if known else None
-
-
-def _count_failovers(timeline: Timeline) -> int:
-    """Count the controllers that wrote a partition state after another one had."""
-    return max(len({state.metadata_epoch for states in timeline.partitions.values() for state in states}) - 1, 0)

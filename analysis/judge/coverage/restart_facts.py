@@ -8,14 +8,14 @@ commit leaves records that the group gets again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from analysis.judge.history.client_downs import client_downs
+from analysis.judge.history.sent import SentValues
+from analysis.judge.history.steps import client_downs
 from analysis.judge.rules.groups.positions import groups_of, why_unknown_membership
-from analysis.record.groups import BITS, Bools, Ints
+from analysis.record.groups import BITS
 from analysis.record.record import Record
 from analysis.record.row_batches import Rows
 from analysis.record.scans import Scan
@@ -73,41 +73,25 @@ class LeftUnanswered(Scan[Left]):
 
     def __init__(self, record: Record) -> None:
         super().__init__(record)
-        self._record = record
         downs = client_downs(record.split_steps or ())
         self._producers = [one.client.id for one in downs if one.client.kind == "producer"]
-        self._places: set[tuple[str, int]] = set()
-        self._values: list[Ints] = [np.zeros(0, np.int64)]
+        self._left = SentValues(record)
 
     def is_wanted(self, table: str) -> bool:
         """Whether the rows of a table matter."""
-        return bool(self._producers) and (table == "sends" or len(self._left) > 0)
+        return bool(self._producers) and (table == "sends" or len(self._left.values) > 0)
 
     def add(self, rows: Rows) -> None:
         """Keep the values without an answer, or look them up in the final read."""
         if rows.table == "polls":
-            self._is_there[np.isin(self._left, rows.numbers("value")[rows.is_final() & rows.known("value")])] = True
+            self._left.add_read(rows)
             return
-        left = rows.where_word("error", UNRESOLVED) & np.isin(rows.numbers("producer"), self._producers)
-        self._values.append(rows.numbers("value")[left])
-        self._places |= {place for place, here in rows.parts("partition") if left[here].any()}
-
-    @cached_property
-    def _left(self) -> Ints:
-        """The values; all sends are read by then."""
-        return np.unique(np.concatenate(self._values))
-
-    @cached_property
-    def _is_there(self) -> Bools:
-        return np.zeros(len(self._left), np.bool_)
+        unresolved = rows.where_word("error", UNRESOLVED)
+        self._left.add_sent(rows, unresolved & np.isin(rows.numbers("producer"), self._producers))
 
     def result(self) -> Left:
         """Return the counts."""
-        manifest = self._record.manifest
-        ends = [manifest.final_offsets.get(f"{topic}-{partition}") for topic, partition in self._places]
-        is_whole = manifest.final_consumer is not None and all(end is not None and end.log_start <= 0 for end in ends)
-        is_known = is_whole and (not self._places or self._record.has("polls"))
-        return Left(len(self._left), int((~self._is_there).sum()) if is_known else None)
+        return Left(len(self._left.values), self._left.gone)
 
 
 class GotAgain(Scan[int]):

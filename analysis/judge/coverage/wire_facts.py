@@ -10,19 +10,16 @@ from __future__ import annotations
 import contextlib
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
-import msgspec
 import pyarrow.compute as pc
 
+from analysis.judge.history.wire_events import DivergingAnswer, ProxyEvent, wire_events
 from analysis.record.files import of_partition
 from analysis.record.record import Record
 from ebbtide.coverage_fact import Fact
-from ebbtide.record.files import WIRE_FILE
 from ebbtide.record.rows import PartitionState
-from ebbtide.untrusted.files import UnreadableFile
-from ebbtide.untrusted.values import decode_json
 
 FACTS = (
     Fact(
@@ -37,33 +34,6 @@ FACTS = (
 FACT = "diverging-answers-of-an-earlier-epoch"
 
 
-class _Diverging(msgspec.Struct, frozen=True):
-    """`topic` is a topic's id, or its name before Fetch version 13."""
-
-    partition: int
-    end_offset: int
-    fetch_offset: int | None = None
-    topic: str = ""
-
-
-class _WireEvent(msgspec.Struct, frozen=True):
-    """An event of wire.jsonl, as far as it counts here; `peer` is an address if it is no node."""
-
-    event: str
-    at_ns: int
-    node: int
-    rule: int
-    peer: int | str | None = None
-    connection: int | None = None
-    correlation: int | None = None
-    diverging: tuple[_Diverging, ...] = ()
-
-    @property
-    def frame(self) -> tuple[int, int, int | None, int | None]:
-        """What the events of one frame have in common."""
-        return self.node, self.rule, self.connection, self.correlation
-
-
 def count(record: Record) -> Counter[str]:
     """Count the facts; facts that need missing or damaged parts of the record are left out.
 
@@ -71,10 +41,8 @@ def count(record: Record) -> Counter[str]:
     """
     if "partitions" in record.timeline.missing:
         return Counter()
-    try:
-        lines = record.folder.bytes(WIRE_FILE).splitlines() if record.folder.has(WIRE_FILE) else []
-        events = [decode_json(line, _WireEvent) for line in lines if line.strip()]
-    except (UnreadableFile, msgspec.DecodeError):
+    events = wire_events(record)
+    if events is None:
         return Counter()
     counted = [_is_of_an_earlier_epoch(record, record.manifest.topic_ids, *one) for one in _delivered(events)]
     if None in counted and True not in counted:
@@ -82,9 +50,9 @@ def count(record: Record) -> Counter[str]:
     return Counter({FACT: counted.count(True)})
 
 
-def _delivered(events: list[_WireEvent]) -> Iterator[tuple[_WireEvent, _WireEvent]]:
+def _delivered(events: Sequence[ProxyEvent]) -> Iterator[tuple[ProxyEvent, ProxyEvent]]:
     """Yield each diverging answer that was held and went on, with the event of each."""
-    held: dict[tuple[int, int, int | None, int | None], _WireEvent] = {}
+    held: dict[tuple[int, int, int | None, int | None], ProxyEvent] = {}
     for event in events:
         if event.event == "held" and event.diverging:
             held[event.frame] = event
@@ -93,7 +61,7 @@ def _delivered(events: list[_WireEvent]) -> Iterator[tuple[_WireEvent, _WireEven
 
 
 def _is_of_an_earlier_epoch(
-    record: Record, topic_ids: Mapping[str, str], held: _WireEvent, forwarded: _WireEvent
+    record: Record, topic_ids: Mapping[str, str], held: ProxyEvent, forwarded: ProxyEvent
 ) -> bool | None:
     """Return whether only its leader epoch shows that the answer is not for the follower's present state.
 
@@ -109,7 +77,7 @@ def _is_of_an_earlier_epoch(
     return None if is_open else False
 
 
-def _topics_of(one: _Diverging, record: Record, topic_ids: Mapping[str, str]) -> list[str]:
+def _topics_of(one: DivergingAnswer, record: Record, topic_ids: Mapping[str, str]) -> list[str]:
     """Return the topics that an answer may be about: one, if the record says it."""
     named = {topic for topic, partition in record.timeline.partitions if partition == one.partition}
     spelled = one.topic
@@ -120,7 +88,7 @@ def _topics_of(one: _Diverging, record: Record, topic_ids: Mapping[str, str]) ->
 
 
 def _is_only_of_an_earlier_epoch(
-    record: Record, topic: str, one: _Diverging, held: _WireEvent, forwarded: _WireEvent
+    record: Record, topic: str, one: DivergingAnswer, held: ProxyEvent, forwarded: ProxyEvent
 ) -> bool:
     timeline = record.timeline
     before = timeline.state_at_time(topic, one.partition, held.at_ns)
@@ -131,7 +99,7 @@ def _is_only_of_an_earlier_epoch(
     return asked is not None and one.end_offset < asked == _newest_hw(record, now, forwarded.at_ns)
 
 
-def _leads_again(before: PartitionState, now: PartitionState, held: _WireEvent) -> bool:
+def _leads_again(before: PartitionState, now: PartitionState, held: ProxyEvent) -> bool:
     """Return whether the broker that answered leads again, and the follower is in its ISR."""
     same_leader = before.leader == now.leader == held.peer
     return same_leader and now.leader_epoch > before.leader_epoch and held.node in now.isr

@@ -146,7 +146,8 @@ class CompareAnswers(Scan[ComparedAnswers | None]):
             return
         place = self._places.setdefault((answer.broker, answer.topic, answer.partition), _Place())
         since_ns = place.asked_ns - MILLISECOND_NS
-        if _has_time_between(self._registered.get(answer.broker, []), since_ns, answer.at_ns):
+        registered = self._registered.get(answer.broker, [])
+        if bisect_right(registered, answer.at_ns) > bisect_right(registered, since_ns):
             place.at = 0
         place.asked_ns = answer.asked_ns
         known = _count_up_to(states, answer.at_ns + MILLISECOND_NS)
@@ -191,10 +192,6 @@ def _registrations(timeline: Timeline) -> dict[int, list[int]]:
         if event.event == "registered":
             found.setdefault(event.broker, []).append(event.at_ns)
     return {broker: sorted(times) for broker, times in found.items()}
-
-
-def _has_time_between(times: list[int], after_ns: int, until_ns: int) -> bool:
-    return bisect_right(times, until_ns) > bisect_right(times, after_ns)
 
 
 def _mismatch(answer: DescribedState, known: Sequence[PartitionState], at: int) -> Row:

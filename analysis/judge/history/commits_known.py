@@ -17,6 +17,7 @@ commit 1, and it serves commit 1 or a newer one. All commits of one partition of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -147,12 +148,6 @@ def _failovers(record: Record, partition: int) -> Iterator[_Failover]:
 
 def _reigns(states: Sequence[PartitionState]) -> Iterator[list[PartitionState]]:
     """Yield the states of each leader epoch that has a leader."""
-    reign: list[PartitionState] = []
-    for state in states:
-        if reign and state.leader_epoch != reign[0].leader_epoch:
+    for _, of_epoch in groupby(states, key=lambda state: state.leader_epoch):
+        if reign := [state for state in of_epoch if state.leader >= 0]:
             yield reign
-            reign = []
-        if state.leader >= 0:
-            reign.append(state)
-    if reign:
-        yield reign

@@ -18,6 +18,7 @@ A leader that lost touch with the controller does not know. Three rules allow fo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import msgspec
 
@@ -69,6 +70,23 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     isr: tuple[int, ...]
     start_ns: int
     end_ns: int | None
+
+    @classmethod
+    def of(
+        cls, state: PartitionState, start_ns: int, end_ns: int | None, *, metadata_offset: int, min_isr: int = 0
+    ) -> Self:
+        """Return the stretch of a state."""
+        return cls(
+            topic=state.topic,
+            partition=state.partition,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            metadata_offset=metadata_offset,
+            min_isr=min_isr,
+            isr=state.isr,
+            start_ns=start_ns,
+            end_ns=end_ns,
+        )
 
 
 class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,17 +206,7 @@ def intervals_below(record: Record, contact: LeaderContact) -> list[Interval]:
                 found += contact.known_part(open_, at_ns, removed=state.leader != open_.leader)
                 open_ = None
             if below and open_ is None and min_isr is not None:
-                open_ = Interval(
-                    topic=topic,
-                    partition=partition,
-                    leader=state.leader,
-                    leader_epoch=state.leader_epoch,
-                    metadata_offset=offset,
-                    min_isr=min_isr,
-                    isr=state.isr,
-                    start_ns=at_ns,
-                    end_ns=None,
-                )
+                open_ = Interval.of(state, at_ns, None, metadata_offset=offset, min_isr=min_isr)
         if open_ is not None:
             end_ns = record.timeline.newest_ns if record.ends_early else None
             found += contact.known_part(open_, end_ns, removed=False)

@@ -9,10 +9,56 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from analysis.record.groups import Ints
+from analysis.record.groups import Bools, Ints
 from analysis.record.record import Record
 from analysis.record.row_batches import Rows
 from analysis.record.scans import Scan
+
+
+class SentValues:
+    """Some values that were sent, and how many of them the final read lacks.
+
+    All sends are added before the final read.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._places: set[tuple[str, int]] = set()
+        self._parts: list[Ints] = [np.zeros(0, np.int64)]
+
+    def add_sent(self, rows: Rows, which: Bools) -> None:
+        """Add the values of some sends of a batch."""
+        if which.any():
+            self._parts.append(rows.numbers("value")[which])
+            self._places |= {place for place, here in rows.parts("partition") if which[here].any()}
+
+    def add_read(self, rows: Rows) -> None:
+        """Look up the values in the final read; there are some."""
+        found = rows.numbers("value")[rows.is_final() & rows.known("value")]
+        at = np.minimum(np.searchsorted(self.values, found), len(self.values) - 1)
+        self._is_there[at[self.values[at] == found]] = True
+
+    @cached_property
+    def values(self) -> Ints:
+        """The values in order; all sends are added by then."""
+        return np.unique(np.concatenate(self._parts))
+
+    @cached_property
+    def _is_there(self) -> Bools:
+        return np.zeros(len(self.values), np.bool_)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether each of their partitions was read from its start to its end, so that it shows which are there."""
+        manifest = self._record.manifest
+        ends = [manifest.final_offsets.get(f"{topic}-{partition}") for topic, partition in self._places]
+        is_whole = manifest.final_consumer is not None and all(end is not None and end.log_start <= 0 for end in ends)
+        return is_whole and (not self._places or self._record.has("polls"))
+
+    @property
+    def gone(self) -> int | None:
+        """How many of them the final read lacks; None: not known."""
+        return int((~self._is_there).sum()) if self.is_known else None
 
 
 class AckedCounts(NamedTuple):
@@ -41,53 +87,29 @@ class CountAckedSends(Scan[AckedCounts]):
 
     def __init__(self, record: Record) -> None:
         super().__init__(record)
-        self._record = record
         self._counts: tuple[Counter[int], Counter[int], Counter[int]] = Counter(), Counter(), Counter()
-        self._places: set[tuple[str, int]] = set()
-        self._values: list[Ints] = []
+        self._unheard = SentValues(record)
 
     def add(self, rows: Rows) -> None:
         """Count the sends of a batch, or look up the values of the final read."""
         if rows.table == "polls":
-            here = rows.is_final() & rows.known("value")
-            at = np.minimum(np.searchsorted(self._sent, value := rows.numbers("value")[here]), len(self._sent) - 1)
-            self._is_there[at[self._sent[at] == value]] = True
+            self._unheard.add_read(rows)
             return
-        acked, acks = rows.where_word("status", "acked"), rows.numbers("acks")
+        acked = rows.where_word("status", "acked")
         committed = acked & rows.where_word("txn_outcome", "committed") & rows.known("txn")
         columns = ("acks", acked), ("producer", acked), ("txn", committed)
         for (column, which), counts in zip(columns, self._counts, strict=True):
             found, times = np.unique(rows.numbers(column)[which], return_counts=True)
             counts.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
-        if len(unheard := np.flatnonzero(acked & (acks == 0))):
-            self._values.append(rows.numbers("value")[unheard])
-            self._places |= {place for place, here in rows.parts("partition") if (acked & (acks == 0))[here].any()}
-
-    @cached_property
-    def _sent(self) -> Ints:
-        """The values that were sent with acks=0; all sends are read by then."""
-        return np.unique(np.concatenate(self._values))
-
-    @cached_property
-    def _is_there(self) -> Ints:
-        return np.zeros(len(self._sent), np.bool_)
-
-    @property
-    def _is_known(self) -> bool:
-        """Whether the final read shows which records of acks=0 are there."""
-        manifest = self._record.manifest
-        ends = [manifest.final_offsets.get(f"{topic}-{partition}") for topic, partition in self._places]
-        is_whole = manifest.final_consumer is not None and all(end is not None and end.log_start <= 0 for end in ends)
-        return is_whole and (not self._places or self._record.has("polls"))
+        self._unheard.add_sent(rows, acked & (rows.numbers("acks") == 0))
 
     def is_wanted(self, table: str) -> bool:
         """Whether the rows of a table matter."""
-        return table == "sends" or (bool(self._places) and self._is_known)
+        return table == "sends" or (len(self._unheard.values) > 0 and self._unheard.is_known)
 
     def result(self) -> AckedCounts:
         """Return the counts."""
-        gone = int((~self._is_there).sum()) if self._places and self._is_known else 0
-        return AckedCounts(*self._counts, gone if self._is_known else None)
+        return AckedCounts(*self._counts, self._unheard.gone)
 
 
 class CountCopies(Scan[Mapping[str, int]]):

@@ -172,19 +172,7 @@ def _while_requests_are_held(record: Record, steps: Sequence[StepEntry]) -> list
         for topic, partition in record.timeline.partitions:
             state = record.timeline.state_at_time(topic, partition, step.effect_ns)
             if state is not None and state.leader in step.nodes and start_ns < step.healed_ns:
-                found.append(
-                    Interval(
-                        topic=topic,
-                        partition=partition,
-                        leader=state.leader,
-                        leader_epoch=state.leader_epoch,
-                        metadata_offset=state.metadata_offset,
-                        min_isr=0,
-                        isr=state.isr,
-                        start_ns=start_ns,
-                        end_ns=step.healed_ns,
-                    )
-                )
+                found.append(Interval.of(state, start_ns, step.healed_ns, metadata_offset=state.metadata_offset))
     return found
 
 
@@ -194,17 +182,7 @@ def _while_recovering(record: Record) -> list[Interval]:
     A stretch ends with the next record of the partition.
     """
     return [
-        Interval(
-            topic=before.topic,
-            partition=before.partition,
-            leader=before.leader,
-            leader_epoch=before.leader_epoch,
-            metadata_offset=before.metadata_offset,
-            min_isr=0,
-            isr=before.isr,
-            start_ns=before.at_ns + LEARNS_WITHIN_NS,
-            end_ns=after.at_ns,
-        )
+        Interval.of(before, before.at_ns + LEARNS_WITHIN_NS, after.at_ns, metadata_offset=before.metadata_offset)
         for before, after in record.timeline.pairs()
         if before.recovering and before.leader >= 0 and before.at_ns + LEARNS_WITHIN_NS < after.at_ns
     ]

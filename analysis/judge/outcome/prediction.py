@@ -263,11 +263,6 @@ def prediction_sentence(prediction: Prediction) -> str:
 _KNOWN = "known of this release: "
 
 
-def known_bug_sentence(bug: str) -> str:
-    """Return a sentence on a contradiction that the scenario expects of the release."""
-    return f"{_KNOWN}{bug}"
-
-
 def known_bug_of(why: Sequence[str]) -> str | None:
     """Return the bug that one of a verdict's sentences names as known."""
     return next((sentence.removeprefix(_KNOWN) for sentence in why if sentence.startswith(_KNOWN)), None)
@@ -325,4 +320,4 @@ def prediction_reasons(comparison: Comparison | None, outcome: Outcome, violated
     known_bug = comparison.prediction.known_bug
     more = comparison.broken or comparison.unless_faulty or violated - {*comparison.prediction.violates}
     if outcome == "contradicted" and known_bug is not None and not more:
-        yield known_bug_sentence(known_bug)
+        yield f"{_KNOWN}{known_bug}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from analysis.judge.history.evidence import AnyAnomaly, Attribution, election_of
+from analysis.judge.history.evidence import AnyAnomaly, election_of
 from analysis.judge.rules.clause import CheckedClause
 from analysis.reconcile.model import HwRegression, LostCommits, LostRange, VanishedRange, WrongCopies
 from ebbtide.record.manifest import Manifest, reason_of_message
@@ -131,12 +131,6 @@ def _first_case(one: CheckedClause) -> str:
     return f"{count}, first: {', '.join(where)}" if where else count
 
 
-def election_in_brackets(attribution: Attribution) -> str:
-    """Return the guilty election in brackets, to end a sentence; empty if none."""
-    one = election_of(attribution)
-    return f" (election of {one})" if one is not None else ""
-
-
 def group_alike(blamed: Iterable[AnyAnomaly]) -> list[list[AnyAnomaly]]:
     """Group anomalies that one sentence can describe: those of one reason, at most one election in each partition.
 
@@ -181,7 +175,8 @@ def elections_in_brackets(alike: Sequence[AnyAnomaly]) -> str:
     """Return the guilty elections of a group in brackets, to end a sentence; empty if none."""
     found = list(dict.fromkeys((one.leader, one.epoch) for a in alike if (one := a.attribution.election) is not None))
     if len(found) < 2:
-        return election_in_brackets(alike[0].attribution)
+        guilty = election_of(alike[0].attribution)
+        return f" (election of {guilty})" if guilty is not None else ""
     leaders, epochs = (sorted(set(numbers)) for numbers in zip(*found, strict=True))
     who = f"broker {leaders[0]}" if len(leaders) == 1 else f"brokers {', '.join(map(str, leaders))}"
     when = f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]} to {epochs[-1]}"

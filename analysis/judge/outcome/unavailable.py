@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from analysis.evidence.remaking import TIMELINE
-from analysis.judge.history.client_downs import client_downs
 from analysis.judge.history.service_cells import CELL_NS, FoldedCells, ServiceCells
 from analysis.judge.history.spells import Spell, ack_spells, leaderless_spells, unserved_spells
+from analysis.judge.history.steps import client_downs
 from analysis.record.record import Record
 from analysis.record.timeline import TopicPartition
 from ebbtide.record.manifest import ACKS, Manifest

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.report.drawing import packing, panels
-from analysis.report.drawing.covering import Piece, uncovered
 from analysis.report.drawing.model import (
     DrawnLabel,
     DrawnLine,
@@ -16,6 +15,7 @@ from analysis.report.drawing.model import (
     DrawnPicture,
     DrawnSpan,
 )
+from analysis.report.drawing.packing import Piece, uncovered
 from analysis.report.drawing.readings import readings_of
 from analysis.report.drawing.scale import TimeScale, tip
 from analysis.report.picture.model import ElectionMark, NodeLane, PartitionPicture, RunPicture, StateSpan, StepSpan

@@ -63,17 +63,20 @@ def round_numbers(low: float, high: float, count: int) -> list[float]:
     return [round(at * step, 9) for at in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
 
 
+_ROOM_PX = 12
+"""What is free above the highest value of a panel."""
+
+
 class ValueScale:
     """The values of a panel, 0 at its bottom."""
 
-    def __init__(self, top_value: float, height: float, *, room: float = 12) -> None:
+    def __init__(self, top_value: float, height: float) -> None:
         self._top_value = max(1.0, top_value)
         self._height = height
-        self._room = room
 
     def y(self, value: float) -> float:
         """Return the distance of a value from the panel's top, in pixels."""
-        return round(self._height - (self._height - self._room) * value / self._top_value, 1)
+        return round(self._height - (self._height - _ROOM_PX) * value / self._top_value, 1)
 
     def grid(self, count: int = 4) -> tuple[tuple[float, str], ...]:
         """Return round values with their places."""

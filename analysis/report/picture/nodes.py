@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from analysis.judge.history.returns import unclean_registrations
+from analysis.judge.history.steps import unclean_registrations
 from analysis.record.timeline import Lasting, Timeline, lasting
 from analysis.report.picture.model import Details, EventMark, NodeLane, NodeState, StateSpan
 from analysis.sentences import words

@@ -46,7 +46,8 @@ def _duties(record: Record) -> Iterator[Duty]:
     known, healed = record.readable_scenario, healed_ns(record)
     if known is None or healed is None or record.manifest.raw_omitted or not record.has("replicas"):
         return
-    if any(_SLOWS_FETCHES.search(name) for name in (*known.cluster.broker_properties, *_set_configs(record))):
+    settings = (*known.cluster.broker_properties, *(one.name for one in record.timeline.configs))
+    if any(_SLOWS_FETCHES.search(name) for name in settings):
         return
     payload = max((one.payload_bytes for one in known.producers), default=0)
     copying_s = record.row_counts["replicas"] * (payload + _BYTES_OF_A_RECORD) / _BYTES_PER_S
@@ -67,11 +68,6 @@ def _duties(record: Record) -> Iterator[Duty]:
                 within_ns=int((known.cluster.replica_lag_max_s + copying_s) * SECOND_NS),
                 kept_ns=since_ns if follower in last.isr else None,
             )
-
-
-def _set_configs(record: Record) -> Iterator[str]:
-    """Yield the names of all configs that were set while the run went on."""
-    return (one.name for one in record.timeline.configs)
 
 
 def _without(follower: int, states: Sequence[PartitionState]) -> Iterator[PartitionState]:

@@ -37,7 +37,8 @@ def _duties(record: Record) -> Iterator[Duty]:
             continue
         for (topic, partition), states in lasting_partitions(record).items():
             before = record.timeline.state_at_time(topic, partition, cut_ns)
-            if before is None or _cuts_off(ends, before.leader, record.manifest.topology.controllers):
+            controllers = record.manifest.topology.controllers
+            if before is None or any(frozenset({before.leader, one}) in ends for one in controllers):
                 continue
             later = [one for one in states if one.metadata_offset > before.metadata_offset]
             for follower in sorted({*before.isr} - {before.leader}):
@@ -76,11 +77,6 @@ def _cut_ends(step: StepEntry) -> set[frozenset[int]]:
     """Return the pairs of nodes between which packets were dropped; one direction is enough to end a connection."""
     cuts = step.figures(LinkProof).cuts
     return set() if cuts is None else {frozenset(pair) for pair in cuts.pairs}
-
-
-def _cuts_off(ends: set[frozenset[int]], leader: int, controllers: Sequence[int]) -> bool:
-    """Whether a cut is between the leader and a controller."""
-    return any(frozenset({leader, one}) in ends for one in controllers)
 
 
 def _acked(record: Record, state: PartitionState, since_ns: int) -> list[int]:

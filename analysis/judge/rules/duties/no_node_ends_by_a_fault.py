@@ -7,8 +7,8 @@ had no room or no memory, the run counts as failed, and not here.
 
 from __future__ import annotations
 
-from analysis.judge.history.disk_steps import step_on_disks_of
 from analysis.judge.history.evidence import Row
+from analysis.judge.history.steps import step_on_disks_of
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged

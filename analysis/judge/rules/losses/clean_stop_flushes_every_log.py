@@ -7,8 +7,8 @@ nobody had started since. Trouble with the broker's disk leaves it unknown.
 
 from __future__ import annotations
 
-from analysis.judge.history.disk_steps import measured_power_losses
 from analysis.judge.history.evidence import Row
+from analysis.judge.history.steps import measured_power_losses
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import pyarrow.compute as pc
 
 from analysis.judge.history.contact import LEARNS_WITHIN_NS
-from analysis.judge.history.disk_steps import MeasuredLoss, measured_power_losses
 from analysis.judge.history.evidence import Row
+from analysis.judge.history.steps import MeasuredLoss, measured_power_losses
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged

@@ -7,9 +7,8 @@ touched the broker's disks or the partition's replicas after the move.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from analysis.judge.history.directories import directories_named, directory_of
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import line_times
 from analysis.judge.rules.clause import Clause
@@ -18,8 +17,12 @@ from analysis.judge.rules.findings import Finding, finding, unknown_finding
 from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
 from analysis.record.whole import is_raw_whole
-from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.files import RAW_DIR
+from ebbtide.kraft.follower import MetadataFollower, SnapshotStarted
+from ebbtide.kraft.messages import PartitionChangeRecord, PartitionRecord
+from ebbtide.kraft.records import MetadataRecord
+from ebbtide.logs.checkpoint_file import directory_id_in
+from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
+from ebbtide.record.files import RAW_DIR, raw_log_dirs
 from ebbtide.releases.known_releases import version_of
 from ebbtide.scenario.steps.table import DISK_TROUBLES, LOSES_RECORDS
 
@@ -27,6 +30,12 @@ _MOVED = "The current replica is successfully replaced with the future replica f
 """`LogManager` (1.1 to 4.4)."""
 _WAITS_SINCE = version_of("3.9.0")
 """`ReplicaAlterLogDirsThread` waits for the controller; read there and in 4.0, not in 3.7 and 3.8."""
+_Directories = Mapping[int, str]
+"""The id of the log directory of each replica, by broker id."""
+_KINDS: Mapping[str, type[PartitionRecord | PartitionChangeRecord]] = {
+    "PartitionRecord": PartitionRecord,
+    "PartitionChangeRecord": PartitionChangeRecord,
+}
 
 
 def _check(judged: Judged) -> Finding:
@@ -36,11 +45,11 @@ def _check(judged: Judged) -> Finding:
         return Finding(status="not-exercised")
     if not is_raw_whole(record):
         return unknown_finding(f"{RAW_DIR}/ is not as the run left it")
-    named = directories_named(record)
+    named = _directories_named(record)
     exercised = 0
     violations: list[Row] = []
     for broker, at, moved_ns in moved:
-        here, said = directory_of(record, broker, at), named.get(at, {}).get(broker)
+        here, said = _directory_of(record, broker, at), named.get(at, {}).get(broker)
         if here is not None and said is not None:
             exercised += 1
             row = {"topic": at.topic, "partition": at.partition, "broker": broker, "moved_ns": moved_ns}
@@ -74,6 +83,36 @@ def _moved(record: Record) -> Iterator[tuple[int, TopicPartition, int]]:
             is_reused = at.topic in record.timeline.reused_names
             if stays and not is_reused and max(touched, default=0) < moves[-1]:
                 yield broker, at, moves[-1]
+
+
+def _directories_named(record: Record) -> Mapping[TopicPartition, _Directories]:
+    """Return which directories the metadata log names in the end; empty if it is not in raw/, or names none."""
+    report = record.reports.timeline
+    if report is None or report.controller is None:
+        return {}
+    found: dict[TopicPartition, dict[int, str]] = {}
+    log = MetadataFollower(record.folder / RAW_DIR / f"controller-{report.controller}" / METADATA_FOLDER)
+    for item in log.poll():
+        if isinstance(item, SnapshotStarted):
+            found = {}
+        if not isinstance(item, MetadataRecord) or item.name not in _KINDS or item.offset >= report.end_offset:
+            continue
+        change = item.as_type(_KINDS[item.name])
+        if (topic := record.manifest.topic_ids.get(change.topic_id)) is not None:
+            at = TopicPartition(topic, change.partition_id)
+            before = found.get(at, {})
+            replicas = before if change.replicas is None else change.replicas
+            # A record that names no directories changes none.
+            named = zip(replicas, change.directories, strict=False) if change.directories else before.items()
+            found[at] = {replica: directory for replica, directory in named if replica in replicas}
+    return found
+
+
+def _directory_of(record: Record, broker: int, at: TopicPartition) -> str | None:
+    """Return the id of the only directory of a broker that has a replica in raw/; None: not known."""
+    folders = raw_log_dirs(record.folder / RAW_DIR / f"broker-{broker}")
+    having = [folder for folder in folders if (folder / str(at)).is_dir()]
+    return directory_id_in(having[0]) if len(having) == 1 else None
 
 
 RULE = Clause(

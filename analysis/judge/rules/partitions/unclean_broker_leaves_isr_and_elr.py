@@ -8,7 +8,7 @@ is one of them. Checked on the states in force at the registration record, where
 from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.history.returns import returns_with_a_replaced_disk, unclean_registrations
+from analysis.judge.history.steps import returns_with_a_replaced_disk, unclean_registrations
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import NOT_IN_EVIDENCE, Finding, finding, state_row, unknown_finding
 from analysis.judge.rules.judged import Judged

@@ -8,22 +8,72 @@ arrived right before, and had raised the partition epoch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.history.isr_requests import IsrRequest, isr_requests
+from analysis.judge.history.wire_events import IsrAsked, ProxyEvent, wire_events
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.record import Record
+from ebbtide.logs.segments import TopicPartition
+
+_SENT = ("forwarded", "duplicated")
+"""Events after which a request was on its way; until then it was held."""
+_CAME_BACK = ("answered", "discarded")
+
+
+class _IsrRequest(NamedTuple):
+    """A request for a new ISR of a partition that was answered.
+
+    - `sent_ns`: when it went on at the earliest.
+    - `error`: Kafka's code in the answer, 0: none.
+    - `copied_epoch`: the partition epoch of the answer to the same request, which had arrived before; None: it is no
+      copy, or the first one was refused.
+    """
+
+    at: TopicPartition
+    asked: IsrAsked
+    sent_ns: int
+    error: int
+    copied_epoch: int | None
+
+
+def _isr_requests(record: Record) -> list[_IsrRequest]:
+    """Return the requests whose answers were read; empty if nobody recorded any."""
+    return [*_answered(record, wire_events(record) or ())]
+
+
+def _answered(record: Record, events: Sequence[ProxyEvent]) -> Iterator[_IsrRequest]:
+    asked: dict[object, tuple[IsrAsked, ...]] = {}
+    sent_ns: dict[object, int] = {}
+    first: dict[object, dict[tuple[str, int], int]] = {}
+    for event in events:
+        frame = event.frame
+        if event.asked_isrs:
+            asked[frame], first[frame] = event.asked_isrs, {}
+        if event.event in _SENT:
+            sent_ns[frame] = event.at_ns
+        if event.event not in _CAME_BACK or frame not in sent_ns:
+            continue
+        for answer in event.answered_isrs:
+            place, name = (answer.topic, answer.partition), record.manifest.topic_ids.get(answer.topic)
+            mine = [one for one in asked.get(frame, ()) if (one.topic, one.partition) == place]
+            if name is None or not mine:
+                continue
+            copied = first[frame].get(place) if event.event == "discarded" else None
+            yield _IsrRequest(TopicPartition(name, answer.partition), mine[0], sent_ns[frame], answer.error, copied)
+            if answer.error == 0:
+                first[frame][place] = answer.partition_epoch
 
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
     exercised = 0
     violations: list[Row] = []
-    for request in isr_requests(record):
+    for request in _isr_requests(record):
         asked = request.asked
         epochs = {
             "partition_epoch": asked.partition_epoch,
@@ -39,7 +89,7 @@ def _check(judged: Judged) -> Finding:
     return finding(exercised=exercised, violations=violations, doubt=record.why_metadata_may_be_undone)
 
 
-def _in_force(record: Record, request: IsrRequest) -> Mapping[str, int]:
+def _in_force(record: Record, request: _IsrRequest) -> Mapping[str, int]:
     """Return the epochs that were in force for sure when a request arrived."""
     by_ns = request.sent_ns - CLOCKS_AGREE_NS
     states = [one for one in record.timeline.states(*request.at) if one.at_ns < by_ns]
@@ -62,7 +112,7 @@ def _in_force(record: Record, request: IsrRequest) -> Mapping[str, int]:
 RULE = Clause(
     kip="KIP-497",
     check=_check,
-    applies=lambda judged: bool(isr_requests(judged.record)),
+    applies=lambda judged: bool(_isr_requests(judged.record)),
     needed="never",
     compares_times=True,
     unknown_when=(

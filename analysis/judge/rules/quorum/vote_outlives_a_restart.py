@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from analysis.judge.history.disk_steps import TOUCHES, step_on_disks_of
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import UNREADABLE, controller_lines, time_ns
+from analysis.judge.history.steps import TOUCHES, step_on_disks_of
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
 from analysis.judge.rules.judged import Judged

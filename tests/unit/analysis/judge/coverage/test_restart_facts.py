@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from records import as_record
 
 from analysis.judge.coverage.restart_facts import count
-from analysis.judge.history.client_downs import client_downs
+from analysis.judge.history.steps import client_downs
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
