@@ -41,6 +41,7 @@ class WireRow(msgspec.Struct, frozen=True, gc=False):
     high_watermark: int | None = None
     asked_ns: int | None = None
     done_ns: int | None = None
+    broker: int | None = None
 
     @property
     def place(self) -> Place:
@@ -99,6 +100,7 @@ class Traffic:
     - `sends` are those that a broker acked, by partition, without acks=0. `idempotent` producers have sequences.
     - `commits` are what groups committed, or asked to commit with a transaction, in the order of their requests.
     - `fetched` are the fetched batches by partition.
+    - `replicas` are the batches of each broker's log by partition, and after them the row of the log.
     - `final` are the final logs by partition, and `served` the committed offsets at the end by group.
     """
 
@@ -109,6 +111,7 @@ class Traffic:
         self.commits: list[WireRow] = []
         self.fetched: dict[Place, list[WireRow]] = defaultdict(list)
         self.final: dict[Place, FinalLog] = defaultdict(FinalLog)
+        self.replicas: dict[Place, dict[int, list[WireRow]]] = defaultdict(lambda: defaultdict(list))
         self.served: dict[str, dict[Place, int]] = {}
         self._asked: dict[str | None, list[WireRow]] = defaultdict(list)
         served: dict[str, dict[Place, int]] = defaultdict(dict)
@@ -126,6 +129,8 @@ class Traffic:
                 self.fetched[row.place].append(row)
             elif row.kind in ("end-txn", "init-producer"):
                 self._asked[row.transactional_id].append(row)
+            elif row.kind in ("replica", "replica-log"):
+                self.replicas[row.place][row.broker or 0].append(row)
             elif row.kind == "final-commit":
                 served[row.group or ""][row.place] = row.offset or 0
             elif row.kind == "final-group":
@@ -154,6 +159,12 @@ class Traffic:
             if asked.kind == "end-txn" and asked.status == "acked":
                 return asked
         return None
+
+    def is_in_force(self, row: WireRow) -> bool:
+        """Whether a group's commit was acked, and with it the transaction that it is in, if any."""
+        if row.status != "acked" or row.kind == "commit":
+            return row.status == "acked"
+        return (end := self.end_of(row)) is not None and end.commits is True
 
     def asked_since(self, row: WireRow) -> Iterator[WireRow]:
         """Yield what a transactional producer asked for after a row: offsets, ends of transactions, and new ids."""

@@ -64,6 +64,11 @@ def lost_counts(verdict: Verdict) -> LostCounts:
     return LostCounts(by_commitment[True] + count_lost_without_cause(verdict), by_commitment[False])
 
 
+def count_committed_lost(verdict: Verdict) -> int:
+    """Return how many committed records of all clients are lost; those that yours sent with acks=all count."""
+    return lost_counts(verdict).committed + sum(one.lost for one in verdict.own_losses if one.acks == -1)
+
+
 def count_lost_without_cause(verdict: Verdict) -> int:
     """Return how many acked records are lost by a cause that is not known."""
     known = sum(loss.count for loss in verdict.losses)
@@ -86,14 +91,14 @@ def exit_code_of(verdict: Verdict, fail_on: FailOn = "outcome") -> ExitCode:
     With `fail_on` loss, a run that is as predicted fails if it lost committed records.
     """
     code = EXIT_OF_OUTCOME[verdict.outcome]
-    if fail_on == "loss" and code is ExitCode.AS_PREDICTED and lost_counts(verdict).committed:
+    if fail_on == "loss" and code is ExitCode.AS_PREDICTED and count_committed_lost(verdict):
         return ExitCode.CONTRADICTED
     return code
 
 
 def exit_code_sentence(verdict: Verdict, fail_on: FailOn) -> str | None:
     """Return why a run that lost committed records passes or fails a command, where its outcome does not say so."""
-    lost = lost_counts(verdict).committed
+    lost = count_committed_lost(verdict)
     if not lost or verdict.outcome != "as-predicted":
         return None
     if fail_on == "loss":
@@ -141,12 +146,8 @@ def next_command(record: str, manifest: Manifest, verdict: Verdict) -> str:
         return manifest.failure_next
     if (failed := failed_file(verdict)) is not None:
         return f"ebbtide analyze {shlex.quote(record)} {failed}    (when the file is correct)"
-    if "://" not in record and any(lost_counts(verdict)):
+    if "://" not in record and (any(lost_counts(verdict)) or verdict.first_own_loss is not None):
         return f"ebbtide explain {shlex.quote(record)}    (its first lost record, step by step)"
-    own = next((one for one in verdict.own_losses if one.first_offset is not None), None)
-    if "://" not in record and own is not None:
-        at = f"{own.topic}-{own.partition}:{own.first_offset}"
-        return f"ebbtide explain {shlex.quote(record)} {at}    (your first lost record, step by step)"
     if verdict.outcome == "as-predicted":
         return "ebbtide scenarios    (other ways to break a cluster)"
     show = "hadoop fs -cat" if "://" in record else "cat"

@@ -205,6 +205,7 @@ leader_epoch int32?
 high_watermark int64?
 asked_ns int64?
 done_ns int64?
+broker int32?
 """)
 """What clients of one's own sent and got through published ports, and what is left of it at the end (`kind`):
 
@@ -216,6 +217,8 @@ done_ns int64?
 - init-producer: the producer id and epoch that a client got.
 - final-log: one partition as it was read at the end: log start (`offset`) and HW. final: one of its records;
   `transactional`: it is in a transaction. final-marker: the end of a transaction in it; `commits`, or aborts.
+- replica: one batch of the log that a `broker` has after the run, `offset` to `last_offset`. replica-log: such a log,
+  from `offset` on; the next record would be at `last_offset`.
 - final-group: a group whose coordinator said at the end what it has committed. final-commit: one of these offsets.
 """
 

@@ -286,6 +286,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return [] if self.own_producers is msgspec.UNSET else [one for one in self.own_producers if one.lost]
 
     @property
+    def first_own_loss(self) -> OwnProducer | None:
+        """The loss of an own producer to look at first, with acks=all if there is one; None: none has an offset."""
+        placed = (one for one in self.own_losses if one.first_offset is not None)
+        return min(placed, key=lambda one: one.acks, default=None)
+
+    @property
     def attributed(self) -> list[Blamed]:
         """The anomalies whose cause is known, of every kind."""
         blamed = self.blamed or _blamed_in_views(self)

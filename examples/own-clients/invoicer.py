@@ -39,6 +39,7 @@ def main() -> None:
         producer.begin_transaction()
         for order in orders:
             producer.produce(args.invoices, b"invoice for " + (order.value() or b""))
+        producer.flush(60)  # an abort before Kafka knows of the transaction is fatal
         if args.fixed:
             producer.send_offsets_to_transaction(
                 consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), 60

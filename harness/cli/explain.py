@@ -65,7 +65,7 @@ def run(args: Args) -> ExitCode:
     if not is_judged:
         why = f": {manifest.why_incomplete}" if manifest.why_incomplete else ""
         raise not_judged(folder, got=f"the status of the run is {manifest.status}{why}")
-    life = _life(args, record)
+    life = _life(args, record, verdict)
     if life is None:
         return _print_no_loss(args, verdict)
     if args.html is not None:
@@ -115,11 +115,12 @@ def _print_no_loss(args: Args, verdict: Verdict) -> ExitCode:
     return ExitCode.AS_PREDICTED if is_known else ExitCode.INCONCLUSIVE
 
 
-def _life(args: Args, record: Record) -> Life | None:
-    """Return the life of the record that the command line names; None: nothing is lost."""
+def _life(args: Args, record: Record, verdict: Verdict) -> Life | None:
+    """Return the life of the record that the command line names, or of the first lost one; None: nothing is lost."""
     from analysis.explain.life import explain
     from analysis.explain.own_record import explain_own
     from analysis.explain.subject import first_lost_subject, subject_at, subject_of_value
+    from ebbtide.logs.segments import TopicPartition
     from ebbtide.scenario.words import PartitionName, whole_number
 
     if args.value is not None and args.place is not None:
@@ -127,8 +128,11 @@ def _life(args: Args, record: Record) -> Life | None:
     if args.value is not None:
         return explain(record, subject_of_value(record, args.value))
     if args.place is None:
-        first = first_lost_subject(record)
-        return None if first is None else explain(record, first)
+        if (first := first_lost_subject(record)) is not None:
+            return explain(record, first)
+        own = verdict.first_own_loss
+        lost_at = None if own is None else (TopicPartition(own.topic, own.partition), own.first_offset or 0)
+        return None if lost_at is None else explain_own(record, *lost_at)
     name, _, number = args.place.rpartition(":")
     offset = whole_number(number.replace(",", "") if _GROUPED.fullmatch(number) else number)
     try:

@@ -19,14 +19,14 @@ from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest, read_manifest, records_of
 from ebbtide.record.outages import service_figures
-from ebbtide.record.outcomes import lost_counts
+from ebbtide.record.outcomes import count_committed_lost
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict, disturbance_of
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
 from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
-from harness.nightly.store import FinishedJob, NightPlan, SkippedJob, Store
+from harness.nightly.store import OF_OWN_CLIENTS, FinishedJob, NightPlan, SkippedJob, Store
 from harness.replay.finding import is_loss
 
 BATCH = 16
@@ -63,6 +63,8 @@ def judged_job(night: str, job: Job, record: RecordFolder, verdict: Verdict) -> 
     for one in verdict.attributed:
         if is_loss(one):
             (causes if one.group is None else commits)[str(one.cause)] += one.count
+    for own in verdict.own_losses:
+        causes[OF_OWN_CLIENTS] += own.lost
     took_ns = (manifest.end_ns or 0) - (manifest.start_ns or 0)
     disturbance = disturbance_of(manifest, verdict)
     return FinishedJob(
@@ -77,7 +79,7 @@ def judged_job(night: str, job: Job, record: RecordFolder, verdict: Verdict) -> 
         known_bug=known_bug_of(verdict.why),
         figures=service_figures(verdict),
         prediction=verdict.prediction,
-        lost_committed=lost_counts(verdict).committed,
+        lost_committed=count_committed_lost(verdict),
         seed=manifest.seed,
         took_s=max(0, took_ns) / 1e9,
     )

@@ -67,12 +67,16 @@ class NightPlan(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[SkippedJob, ...] = ()
 
 
+OF_OWN_CLIENTS = "sent by your clients"
+
+
 class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job that ran, as a line of the history.
 
-    `causes` counts lost records by cause, and `commits` lost commits of groups. `harness_mib` is the harness's memory
-    after the run. `known_bug` is the bug that the scenario names as the reason for this contradiction. `figures` has
-    texts for JUnit, by name: the longest times without service, and the age of the oldest lost record.
+    `causes` counts lost records by cause (those of own clients have `OF_OWN_CLIENTS`), and `commits` lost commits of
+    groups. `harness_mib` is the harness's memory after the run. `known_bug` is the bug that the scenario names as the
+    reason for this contradiction. `figures` has texts for JUnit, by name: the longest times without service, and the
+    age of the oldest lost record.
     `prediction` and `lost_committed` are those of the verdict.
     """
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
+from analysis.evidence.table_file import new_table_part
 from cluster.runtime.cluster import Runtime
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import value_of
@@ -19,9 +20,11 @@ from ebbtide.logs.checkpoint_file import (
     RECOVERY_POINTS,
     checkpoint_text,
 )
-from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders
+from ebbtide.logs.scan import Damage, scan_file
+from ebbtide.logs.segments import INTERNAL_PREFIX, METADATA_FOLDER, TopicPartition, partition_folders, segment_files
 from ebbtide.record.files import MORE_LOG_DIRS, RAW_DIR, write_atomically
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.tables import WIRE
 
 RAW_LIMIT_BYTES = 512 * 1024 * 1024
 """A replica with larger segments is left out of raw/; the manifest names it."""
@@ -61,6 +64,38 @@ def collect_raw(runtime: Runtime, topics: Iterable[str], record: RecordFolder) -
                     else:
                         _copy(log, folder / log.name, _REPLICA_FILES)
     return tuple(dict.fromkeys(omitted))
+
+
+def write_replica_batches(runtime: Runtime, record: RecordFolder) -> None:
+    """Add the batches of every replica's log to the table `wire`: of topics that a test made, raw/ has no logs.
+
+    Only the heads of batches are read. A log that is damaged, or in two log directories, is left out.
+    """
+    with new_table_part(record, "wire", "replicas") as table:
+        for node in (one for one in runtime.nodes.values() if one.role == "broker"):
+            data_dirs = runtime.data_dirs(node.id)
+            copies = Counter(at for data in data_dirs for at in partition_folders(data))
+            for at, folder in partition_folders(*data_dirs).items():
+                if copies[at] == 1 and not at.topic.startswith(INTERNAL_PREFIX):
+                    for row in _batches_of(folder):
+                        place = {"broker": node.id, "topic": at.topic, "partition": at.partition}
+                        table.add([(row | place).get(name) for name in WIRE.names])
+
+
+def _batches_of(folder: Path) -> list[dict[str, object]]:
+    """Return a row for each batch of a log, and one for the log."""
+    segments = segment_files(folder)
+    start = end = min(segments, default=0)
+    rows: list[dict[str, object]] = []
+    for base, path in segments.items():
+        end = max(end, base)
+        for one in scan_file(path, verify=False):
+            if isinstance(one, Damage):
+                return []
+            ends = {"offset": one.base_offset, "last_offset": one.last_offset}
+            rows.append({"kind": "replica", **ends, "leader_epoch": one.leader_epoch})
+            end = one.next_offset
+    return [*rows, {"kind": "replica-log", "offset": start, "last_offset": end}]
 
 
 def write_answered_high_watermarks(record: RecordFolder, reached: Mapping[int, Mapping[str, int]]) -> None:

@@ -13,6 +13,8 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from host_state import HostState, left_after
 from live.commands import ebbtide
 
+from bench.broken_kafka.agent import environment_of
+from bench.broken_kafka.bugs import read_bugs
 from ebbtide.daemon.control import status_of
 from ebbtide.errors import ExitCode
 from ebbtide.handled import HandledRecords
@@ -51,12 +53,19 @@ def publish() -> str:
 
 
 @pytest.fixture
-def name(tmp_path: Path, publish: str) -> Iterator[str]:
+def bug() -> str | None:
+    """The bug that is planted in the nodes; a test may set one."""
+    return None
+
+
+@pytest.fixture
+def name(tmp_path: Path, publish: str, bug: str | None) -> Iterator[str]:
     """A cluster with published ports and the topic `orders`."""
     before, name = HostState.now(), f"own-{os.getpid()}"
     file = tmp_path / "own-producer.toml"
     file.write_text(SCENARIO)
-    up = ebbtide("cluster", "up", file, "--publish", publish, "--name", name, "--runs", tmp_path / "runs")
+    agent = {} if bug is None else environment_of(read_bugs()[bug])
+    up = ebbtide("cluster", "up", file, "--publish", publish, "--name", name, "--runs", tmp_path / "runs", env=agent)
     assert up.returncode == ExitCode.AS_PREDICTED, up.stdout + up.stderr
     done(ebbtide("cluster", "topic", "orders", "--cluster", name, "--min-isr", "1"))
     yield name
@@ -216,3 +225,27 @@ def test_a_group_that_commits_before_it_handles_contradicts_the_run_in_its_own_n
         "of these were handled by nobody"
     )
     assert of_own_clients(verdict)["own-commits-are-kept"] == "holds"
+
+
+@pytest.mark.parametrize(
+    ("bug", "code"), [("duplicates-appended", ExitCode.CONTRADICTED), (None, ExitCode.AS_PREDICTED)]
+)
+def test_a_batch_that_an_idempotent_producer_sends_again_is_in_the_log_once_or_accuses_the_broker(
+    name: str, bug: str | None, code: ExitCode, tmp_path: Path
+) -> None:
+    settings = {"client.id": "payments", "enable.idempotence": True, **address_of(name)}
+    producer = Producer({**settings, "request.timeout.ms": 1000, "socket.timeout.ms": 1000})
+    producer.produce("orders", f"{MARKER} first".encode())
+    assert producer.flush(30) == 0
+    leader = leader_of(name)
+    done(ebbtide("cluster", "fault", "--cluster", name, "pause", f"broker({leader})"))
+    for number in range(20):
+        producer.produce("orders", f"{MARKER} {number}".encode())
+    producer.flush(3)  # no answer comes in time, and it sends them again
+    done(ebbtide("cluster", "fault", "--cluster", name, "resume", f"broker({leader})"))
+    assert producer.flush(60) == 0
+    verdict, (found,) = judged(name, tmp_path / "runs", code)
+    assert (found.client, found.acked, found.lost) == ("payments", 21, 0)
+    assert of_own_clients(verdict)["own-idempotent-sends-are-once"] == ("holds" if bug is None else "violated")
+    says = "your idempotent producer (client.id payments) sent 20 records of orders-0 once, and the log has them more"
+    assert any(says in why for why in verdict.why) == (bug is not None)

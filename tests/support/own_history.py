@@ -60,6 +60,8 @@ class History:
         self.served: int | None = None
         self.coordinator_answers = True
         self.handled: list[tuple[int, int | None, str | None]] = []
+        self.logs: dict[int, list[tuple[int, int, int]]] = {}
+        """By broker, the batches of its log: first and last offset, and leader epoch."""
         self.facts = WireFacts()
         self.topic_ids = {"id": TOPIC}
         self.run = RecordBuilder().on(TOPIC).led_by(1, epoch=2)
@@ -74,7 +76,7 @@ class History:
         """Write the record of the run."""
         decoder = Decoder(KEY)
         rows = [row for entry in self.traffic.entries for row in decoder.feed(entry)]
-        rows += [*decoder.finish(), *self._final_rows(), *self._served_rows(decoder)]
+        rows += [*decoder.finish(), *self._final_rows(), *self._served_rows(decoder), *self._replica_rows()]
         written = self.run.write(folder)
         write_steps(RecordFolder(written), [])
         columns = {name: [row.get(name) for row in rows] for name in WIRE.names}
@@ -105,6 +107,16 @@ class History:
             for row in rows_of_batch(one, KEY, place, self.log_start, 1000)
         ]
         return [*rows, {"kind": "final-log", **place, "offset": self.log_start, "high_watermark": 1000}]
+
+    def _replica_rows(self) -> list[WireRow]:
+        rows: list[WireRow] = []
+        for broker, batches in self.logs.items():
+            place: WireRow = {"topic": TOPIC, "partition": 0, "broker": broker}
+            for first, last, epoch in batches:
+                rows.append({"kind": "replica", **place, "offset": first, "last_offset": last, "leader_epoch": epoch})
+            end = batches[-1][1] + 1 if batches else 0
+            rows.append({"kind": "replica-log", **place, "offset": 0, "last_offset": end})
+        return rows
 
     def _served_rows(self, decoder: Decoder) -> list[WireRow]:
         groups: list[WireRow] = [{"kind": "final-group", "group": group} for group in sorted(decoder.groups)]

@@ -288,9 +288,9 @@ def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
         committed = f"{seen.committed_lost:,} committed" + (f" ({causes})" if causes else "")
         parts.append(f"of {acked:,} acked records {committed} and {seen.uncommitted_lost:,} uncommitted were lost")
     if seen.own_acked:
-        lost = f"{seen.own_committed_lost:,} committed and {seen.own_uncommitted_lost:,} uncommitted"
+        lost = f"{seen.own_committed_lost:,} committed and {seen.own_uncommitted_lost:,} uncommitted were"
         any_lost = seen.own_committed_lost or seen.own_uncommitted_lost
-        parts.append(f"of {seen.own_acked:,} of yours {lost if any_lost else 'none'}")
+        parts.append(f"of {seen.own_acked:,} of yours {lost if any_lost else 'none was'} lost")
     if acks_0 is not None:
         parts.append(acks_0)
     commits = seen.kinds.get(EXPECTED_BY["loss.commits"], 0)

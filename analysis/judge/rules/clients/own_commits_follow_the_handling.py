@@ -71,10 +71,7 @@ def _check(judged: Judged) -> Finding:
 def _covering(traffic: Traffic, rows: Sequence[WireRow]) -> Sequence[_Covering]:
     """Return the acked commits of a group that cover more than those before them, in order."""
     made = [
-        _Covering(row.since_ns, row.offset or 0, row.kind == "txn-commit")
-        for row in rows
-        if row.status == "acked"
-        and (row.kind == "commit" or ((end := traffic.end_of(row)) is not None and end.commits))
+        _Covering(row.since_ns, row.offset or 0, row.kind == "txn-commit") for row in rows if traffic.is_in_force(row)
     ]
     higher: list[_Covering] = []
     for one in sorted(made):

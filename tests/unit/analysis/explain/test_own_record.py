@@ -84,13 +84,77 @@ def test_without_a_final_read_nobody_knows(history: History, tmp_path: Path) -> 
     assert (life.headline, life.tone) == ("Your record orders-0:0 may be there or lost", "open")
 
 
-def test_text_and_page_have_no_list_of_replicas(history: History, tmp_path: Path) -> None:
+def test_without_replicas_logs_text_and_page_have_no_list_of_replicas(history: History, tmp_path: Path) -> None:
     life = life_of(history, 0, tmp_path)
     assert life is not None
+    assert life.unknown == ["the logs of the replicas"]
     assert "Where it is in the end" not in render_text(life)
     page = render_page(life)
     assert "<title>Your record in orders-0</title>" in page
     assert "Where it is in the end" not in page
+
+
+def places(life: Life) -> dict[int, tuple[bool | None, str]]:
+    return {place.broker: (place.has_it, place.text) for place in life.places}
+
+
+def test_the_logs_of_the_replicas_say_where_a_record_is(history: History, tmp_path: Path) -> None:
+    history.logs = {1: [(0, 1, 0)], 2: [(0, 0, 0), (1, 1, 3)], 3: []}
+    life = life_of(history, 1, tmp_path)
+    assert life is not None
+    assert places(life) == {
+        1: (True, "has a record of leader epoch 0 at this offset"),
+        2: (False, "has a record of leader epoch 3 at this offset"),
+        3: (False, "does not have it: its log is from offset 0 to 0"),
+    }
+    assert life.unknown == []
+    assert "Where it is in the end (orders-0)" in render_text(life)
+
+
+def test_a_record_of_another_epoch_may_be_the_lost_one(history: History, tmp_path: Path) -> None:
+    history.run.led_by(2, epoch=3, at_ns=10_000)
+    history.final = [records("a"), records("other", at=1, epoch=3)]
+    history.logs = {1: [(0, 1, 0)], 2: [(0, 0, 0), (1, 1, 3)]}
+    life = life_of(history, 1, tmp_path)
+    assert life is not None
+    assert [has_it for has_it, _ in places(life).values()] == [None, False]
+    assert life.unknown == ["whether the copy of broker 1 is this record"]
+
+
+def test_of_two_records_that_were_acked_at_one_offset_the_lost_one_is_told(history: History, tmp_path: Path) -> None:
+    history.run.led_by(2, epoch=3, at_ns=10_000)
+    history.traffic.produce(records("other"), at=1, client="orders-2")
+    history.traffic.fetch(records("other", at=1, epoch=3), high_watermark=2, connection=2)
+    history.final = [records("a"), records("other", at=1, epoch=3)]
+    life = life_of(history, 1, tmp_path)
+    assert life is not None
+    assert (life.headline, life.tone) == ("Your record orders-0:1 is lost", "bad")
+    assert [event.text for event in life.events if event.place.startswith("wire")] == [
+        "your producer orders-1 sends it with acks=1",
+        "acked at offset 1",
+        "client orders-1 gets a batch with it",
+        "group g commits offset 2, and so this record",
+    ]
+    assert life.reasons[-1].text == "your producer orders-2 got an ack for another record here: it is there"
+
+
+@pytest.mark.parametrize(("group", "is_said"), [(None, True), ("g", True), ("another", False)])
+def test_a_record_that_a_group_committed_and_nobody_handled_is_bad(
+    group: str | None, is_said: bool, tmp_path: Path
+) -> None:
+    history = History()
+    history.traffic.produce(records("a", "b"), at=0)
+    history.traffic.fetch(records("a", "b"), high_watermark=2)
+    history.handle(0, group=group)
+    history.traffic.commit(2)
+    history.final = [records("a", "b")]
+    life = life_of(history, 1, tmp_path)
+    assert life is not None
+    assert (life.headline, life.tone) == (
+        ("Your record orders-0:1 is there; group g committed it, and nobody handled it", "bad")
+        if is_said
+        else ("Your record orders-0:1 is there", "good")
+    )
 
 
 def test_an_offset_where_no_own_client_was_is_somebody_elses(history: History, tmp_path: Path) -> None:

@@ -65,7 +65,9 @@ def test_a_committed_loss_of_an_own_producer_contradicts_a_prediction_of_none_an
     assert "predicted no loss of committed records, seen 1 lost, 1 of them yours" in verdict.why
     assert [one.lost for one in verdict.own_losses] == [1]
     (seen,) = (why for why in verdict.why if why.startswith("seen: "))
-    assert seen.startswith("seen: of 1 acked records none was lost, of 2 of yours 1 committed and 0 uncommitted")
+    assert seen.startswith(
+        "seen: of 1 acked records none was lost, of 2 of yours 1 committed and 0 uncommitted were lost"
+    )
 
 
 def test_a_loss_with_acks_1_breaks_a_prediction_that_no_uncommitted_record_is_lost(packed: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from ebbtide.errors import ExitCode
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.outcomes import next_command
+from ebbtide.record.outcomes import exit_code_of, next_command
 from ebbtide.record.own_clients import own_figure
 from ebbtide.record.own_producers import OwnProducer
 from ebbtide.record.verdict import Verdict, unfinished_verdict
@@ -35,4 +36,17 @@ def test_the_figure_has_what_is_known(judged: Verdict, says: str) -> None:
 
 def test_after_a_loss_the_next_command_explains_the_first_lost_record() -> None:
     command = next_command("runs/one", Manifest(run_id="run-1"), verdict(KEPT, LOST))
-    assert command == "ebbtide explain runs/one orders-1:100    (your first lost record, step by step)"
+    assert command == "ebbtide explain runs/one    (its first lost record, step by step)"
+
+
+@pytest.mark.parametrize(("acks", "code"), [(-1, ExitCode.CONTRADICTED), (1, ExitCode.AS_PREDICTED)])
+def test_fail_on_loss_counts_what_own_producers_sent_with_acks_all(acks: int, code: ExitCode) -> None:
+    judged = replace(verdict(KEPT, replace(LOST, acks=acks)), outcome="as-predicted")
+    assert exit_code_of(judged, "loss") is code
+    assert exit_code_of(judged) is ExitCode.AS_PREDICTED
+
+
+def test_the_loss_to_explain_first_is_one_of_acks_all() -> None:
+    worse = replace(LOST, acks=-1, partition=0)
+    assert verdict(LOST, worse, replace(worse, acks=-1, first_offset=None)).first_own_loss == worse
+    assert verdict(KEPT).first_own_loss is None

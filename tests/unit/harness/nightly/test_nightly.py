@@ -11,13 +11,15 @@ import pytest
 from nights import NIGHT, World, finished_job, job
 
 from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.record.folder import RecordFolder
+from ebbtide.record.own_producers import OwnProducer
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.write import SCENARIO, text_of
 from harness.cli.main import main
 from harness.nightly.followup import pending_contradictions
 from harness.nightly.job import ReleaseTarget, catalogue_jobs, parse_target
-from harness.nightly.night import BATCH, UNJUDGED_MOST, exit_code
-from harness.nightly.store import JobEnd, Store
+from harness.nightly.night import BATCH, UNJUDGED_MOST, exit_code, judged_job
+from harness.nightly.store import OF_OWN_CLIENTS, JobEnd, Store
 from harness.nightly.summary import Trend, summary_page, trend, write_junit
 
 
@@ -315,3 +317,13 @@ def test_a_store_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="the store cannot be made"):
         Store(tmp_path / "file")
+
+
+def test_what_own_producers_lost_counts_in_the_history_and_fails_the_night_if_asked(world: World) -> None:
+    own = OwnProducer(client="orders-1", acks=-1, topic="orders", partition=0, acked=600, lost=500, why="gone")
+    record = world.record(job())
+    judged = msgspec.structs.replace(world.verdict(record), own_producers=[own])
+    done = judged_job(NIGHT, job(), RecordFolder(record), judged)
+    assert (done.causes, done.lost_committed) == ({OF_OWN_CLIENTS: 500}, 500)
+    assert exit_code([done]) is ExitCode.AS_PREDICTED
+    assert exit_code([done], "loss") is ExitCode.CONTRADICTED

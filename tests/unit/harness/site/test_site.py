@@ -14,7 +14,7 @@ from records import RecordBuilder
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from harness.cli.main import main
-from harness.nightly.store import FinishedJob, Followup, JobEnd, NightPlan, Store
+from harness.nightly.store import OF_OWN_CLIENTS, FinishedJob, Followup, JobEnd, NightPlan, Store
 from harness.site.model import MARKS, gravest, mark_of, page_name, site_of, write_site
 
 FIRST, SECOND = "20261120T020000", "20261121T020000"
@@ -73,6 +73,7 @@ def test_a_cell_has_the_gravest_mark_of_each_night_and_says_what_is_new(tmp_path
     [
         (finished(FIRST, "as-predicted"), "ok"),
         (finished(FIRST, "as-predicted", causes={"beyond-tolerance": 3}), "loss"),
+        (finished(FIRST, "as-predicted", causes={OF_OWN_CLIENTS: 3}), "loss"),
         (finished(FIRST, "contradicted", known_bug="KAFKA-1"), "known-bug"),
         (finished(FIRST, "inconclusive"), "inconclusive"),
         (finished(FIRST, "failed"), "failed"),
