@@ -40,7 +40,7 @@ def explain_own(record: Record, at: TopicPartition, offset: int) -> Life | None:
         tone=tone,
         events=sorted([*events, *cluster_events(record, at, offset, begins_ns)], key=lambda event: event.at_ns),
         places=places,
-        reasons=[*reasons, *own.others()],
+        reasons=reasons,
         unknown=[f"whether the copy of broker {one.broker} is this record" for one in places if one.has_it is None]
         + ([] if places else ["the logs of the replicas"]),
     )
@@ -71,11 +71,9 @@ class _OwnRecord:
             yield _event(row.until_ns, f"client {row.client} gets a batch with it", "read")
         for group, row in self._commits.items():
             yield _event(row.since_ns, f"group {group} commits offset {row.offset:,}, and so this record", "answer")
-        it = "a record at this offset" if self._others else "it"
         for said in self._handled:
-            if said.values["offset"] == offset and said.values["at_ns"] is not None:
-                at_ns, text = said.values["at_ns"], f"the test has handled {it}"
-                yield LifeEvent(at_ns=at_ns, kind="read", text=text, place=said.place)
+            if said.values["offset"] == offset and (at_ns := said.values["at_ns"]) is not None:
+                yield LifeEvent(at_ns=at_ns, kind="read", text="the test has handled this offset", place=said.place)
 
     def fate(self) -> tuple[str, Tone, list[Reason]]:
         """Return what became of the record, as the end of a sentence, and the reasons."""
@@ -87,6 +85,9 @@ class _OwnRecord:
         read = f"the final read, from offset {start:,} to {log.end:,}, has "
         read += "no record there" if there is None else f"a record of leader epoch {there.leader_epoch} there"
         reasons = [Reason(text=read, place=_PLACE)]
+        for row in self._others:
+            another = f"your producer {row.client} got an ack for another record at this offset"
+            reasons.append(Reason(text=f"{another}: it is {'' if self._is_there(row) else 'not '}there", place=_PLACE))
         if offset < start:
             return "is below the log start", "open", reasons
         if (sent := self.sent) is not None and not self._is_there(sent):
@@ -106,25 +107,18 @@ class _OwnRecord:
                 return f"is there; group {group} committed it, and nobody handled it", "bad", reasons
         return "is there", "good", reasons
 
-    def others(self) -> Iterator[Reason]:
-        """Say what became of the other records that were acked at the offset."""
-        for row in self._others:
-            fate = "it is there" if self._is_there(row) else "it is not there"
-            yield Reason(text=f"your producer {row.client} got an ack for another record here: {fate}", place=_PLACE)
-
     def replica_places(self) -> Iterator[ReplicaPlace]:
         """Yield what each replica's log has at the offset: one offset and leader epoch is one record in all logs."""
         there, sent = self.there, self.sent
         for broker, rows in sorted(self._traffic.replicas[self._at].items()):
             epochs = [row.leader_epoch for row in rows if row.kind == "replica" and self._is_in(row)]
+            text = f"does not have it: its log is from offset {rows[-1].offset:,} to {rows[-1].last_offset:,}"
             has_it: bool | None = False
-            if not epochs:
-                text = f"does not have it: its log is from offset {rows[-1].offset:,} to {rows[-1].last_offset:,}"
-            else:
+            if epochs:
                 text = f"has a record of leader epoch {epochs[0]} at this offset"
+                is_sent = there is not None and (sent is None or self._is_there(sent))
                 is_final = there is not None and epochs[0] == there.leader_epoch
-                is_sent = sent is None or self._is_there(sent)
-                has_it = is_sent if is_final else False if is_sent and there is not None else None
+                has_it = (is_final and is_sent) if is_final or is_sent else None
             yield ReplicaPlace(broker=broker, has_it=has_it, text=text, place=_PLACE)
 
     def _is_there(self, row: WireRow) -> bool:

@@ -22,7 +22,6 @@ from analysis.sentences.protocol import as_one_line, outcome_basis, own_rules, p
 from analysis.sentences.steps import proof
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
 from ebbtide.record.outcomes import loss_sentences, outcome_word
-from ebbtide.record.own_clients import own_figure
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Verdict
@@ -145,7 +144,7 @@ def _figures(record: Record, verdict: Verdict) -> tuple[tuple[str, str], ...]:
         ("read, by all consumers", f"{verdict.counts.polls:,}" if verdict.properties else words.UNKNOWN),
         ("lost, committed", words.count_lost_text(verdict, committed=True)),
         ("lost, not committed", words.count_lost_text(verdict, committed=False)),
-        ("your producers", own_figure(verdict) or "-"),
+        ("your producers", verdict.own_figure or "-"),
         ("acks=0, lost", words.count_lost_acks_0(verdict)),
         ("commits of groups, lost", words.count_lost_commits(verdict)),
         ("oldest lost", oldest_text(verdict)),

@@ -16,7 +16,6 @@ from ebbtide.folding import column_widths, fold_words
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
 from ebbtide.record.outcomes import outcome_word
-from ebbtide.record.own_clients import own_figure
 from ebbtide.record.verdict import Loss, RecordedElection, Verdict
 
 _LOST = "lost, committed"
@@ -67,7 +66,7 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
         ("acks=0, lost", words.count_lost_acks_0(verdict)),
         (_LOST, words.count_lost_text(verdict, committed=True)),
         ("lost, not committed", words.count_lost_text(verdict, committed=False)),
-        ("your producers", own_figure(verdict)),
+        ("your producers", verdict.own_figure),
         ("cause", "\n".join(_causes(verdict)) or "-"),
         ("guilty election", _guilty_election(worst) + _and_more(_count_guilty_elections(verdict))),
         ("elected from ELR", "\n".join(map(words.election, run.from_elr)) or "-"),

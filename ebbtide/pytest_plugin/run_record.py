@@ -68,9 +68,7 @@ class RunRecord:
     @property
     def own(self) -> str:
         """What became of these in one line; empty: not recorded."""
-        from ebbtide.record.own_clients import own_figure
-
-        return f"your producers: {own_figure(self.verdict)}" if self.own_acked is not None else ""
+        return f"your producers: {self.verdict.own_figure}" if self.own_acked is not None else ""
 
     @property
     def lost_committed(self) -> int:

@@ -20,6 +20,7 @@ from ebbtide.record.manifest import RECORD_VERSION, Manifest
 from ebbtide.record.own_producers import OwnProducer
 from ebbtide.rules.table import HW_REGRESSION, LOST
 from ebbtide.scenario.model import AllowedCause, WriteBack
+from ebbtide.shown_text import plural
 from ebbtide.untrusted.files import UnreadableFile, read_file
 from ebbtide.untrusted.values import decode_json
 
@@ -284,6 +285,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     def own_losses(self) -> list[OwnProducer]:
         """The user's own producers whose acked records are gone."""
         return [] if self.own_producers is msgspec.UNSET else [one for one in self.own_producers if one.lost]
+
+    @property
+    def own_figure(self) -> str:
+        """What became of the records of own producers; empty: their traffic was not recorded."""
+        if self.own_producers is msgspec.UNSET:
+            return ""
+        lost = sum(one.lost for one in self.own_losses)
+        acked = plural(sum(one.acked for one in self.own_producers), "acked record")
+        return f"{acked}, {f'{lost:,}' if lost else 'none'} lost"
 
     @property
     def first_own_loss(self) -> OwnProducer | None:

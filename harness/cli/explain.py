@@ -98,14 +98,10 @@ def _print_no_loss(args: Args, verdict: Verdict) -> ExitCode:
 
     is_known = count_lost(verdict) is not None
     to = sys.stderr if args.json else sys.stdout
-    if own := verdict.own_losses:
-        print(f"{args.run}: no acked record of Ebbtide's clients is lost, but of yours", file=to)
-        for loss in own:
-            print(f"  {loss}", file=to)
-    elif is_known:
+    if is_known and not verdict.own_losses:
         print(f"{args.run}: no acked record is lost", file=to)
     else:
-        print(f"{args.run}: it is not known whether an acked record is lost", file=to)
+        print(f"{args.run}: it is not known {'where' if is_known else 'whether'} an acked record is lost", file=to)
         for why in verdict.why:
             print(f"  {why}", file=to)
     next_ = f"ebbtide explain {shlex.quote(str(args.run))} TOPIC-PARTITION:OFFSET"

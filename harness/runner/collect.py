@@ -34,14 +34,18 @@ _REPLICA_FILES = ("*.log", LEADER_EPOCHS, "partition.metadata")
 _BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, META_PROPERTIES)
 
 
-def collect_raw(runtime: Runtime, topics: Iterable[str], record: RecordFolder) -> tuple[str, ...]:
+def collect_raw(
+    runtime: Runtime, topics: Iterable[str], record: RecordFolder, *, own_clients: bool = False
+) -> tuple[str, ...]:
     """Copy metadata logs, replica segments and checkpoints.
 
+    With `own_clients`, the table `wire` gets the batches of all logs, as raw/ has no log of a topic that a test made.
     Returns the `broker-N/topic-P` that it left out because they are too large, or in two log directories.
     """
     raw = record / RAW_DIR
     wanted = set(topics)
     omitted = []
+    batches: list[dict[str, object]] = []
     for node in runtime.nodes.values():
         target = raw / node.name
         if node.role == "controller":
@@ -57,45 +61,34 @@ def collect_raw(runtime: Runtime, topics: Iterable[str], record: RecordFolder) -
             folder = target if number == 1 else target / MORE_LOG_DIRS / str(number)
             _copy(data, folder, _BROKER_FILES)
             for partition, log in partition_folders(data).items():
+                if own_clients and copies[partition] == 1 and not partition.topic.startswith(INTERNAL_PREFIX):
+                    place = {"broker": node.id, "topic": partition.topic, "partition": partition.partition}
+                    batches += [row | place for row in _batches_of(log)]
                 if partition.topic in wanted:
                     # Two copies: the broker does not start with both, and nothing says which one is the replica.
                     if copies[partition] > 1 or _size_of(log) > RAW_LIMIT_BYTES:
                         omitted.append(f"{node.name}/{log.name}")
                     else:
                         _copy(log, folder / log.name, _REPLICA_FILES)
+    if own_clients:
+        with new_table_part(record, "wire", "replicas") as table:
+            for row in batches:
+                table.add([row.get(name) for name in WIRE.names])
     return tuple(dict.fromkeys(omitted))
 
 
-def write_replica_batches(runtime: Runtime, record: RecordFolder) -> None:
-    """Add the batches of every replica's log to the table `wire`: of topics that a test made, raw/ has no logs.
-
-    Only the heads of batches are read. A log that is damaged, or in two log directories, is left out.
-    """
-    with new_table_part(record, "wire", "replicas") as table:
-        for node in (one for one in runtime.nodes.values() if one.role == "broker"):
-            data_dirs = runtime.data_dirs(node.id)
-            copies = Counter(at for data in data_dirs for at in partition_folders(data))
-            for at, folder in partition_folders(*data_dirs).items():
-                if copies[at] == 1 and not at.topic.startswith(INTERNAL_PREFIX):
-                    for row in _batches_of(folder):
-                        place = {"broker": node.id, "topic": at.topic, "partition": at.partition}
-                        table.add([(row | place).get(name) for name in WIRE.names])
-
-
-def _batches_of(folder: Path) -> list[dict[str, object]]:
-    """Return a row for each batch of a log, and one for the log."""
-    segments = segment_files(folder)
+def _batches_of(log: Path) -> list[dict[str, object]]:
+    """Return a row for each batch of a log, by its head, and one for the log; none if it is damaged."""
+    segments = segment_files(log)
     start = end = min(segments, default=0)
     rows: list[dict[str, object]] = []
-    for base, path in segments.items():
-        end = max(end, base)
-        for one in scan_file(path, verify=False):
-            if isinstance(one, Damage):
-                return []
-            ends = {"offset": one.base_offset, "last_offset": one.last_offset}
-            rows.append({"kind": "replica", **ends, "leader_epoch": one.leader_epoch})
-            end = one.next_offset
-    return [*rows, {"kind": "replica-log", "offset": start, "last_offset": end}]
+    for one in (one for path in segments.values() for one in scan_file(path, verify=False)):
+        if isinstance(one, Damage):
+            return []
+        ends = {"offset": one.base_offset, "last_offset": one.last_offset}
+        rows.append({"kind": "replica", **ends, "leader_epoch": one.leader_epoch})
+        end = one.next_offset
+    return [*rows, {"kind": "replica-log", "offset": start, "last_offset": max(end, *segments, start)}]
 
 
 def write_answered_high_watermarks(record: RecordFolder, reached: Mapping[int, Mapping[str, int]]) -> None:

@@ -53,13 +53,7 @@ from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import SCENARIO, recorded_text_of
 from ebbtide.shown_text import shown_path
 from ebbtide.signals import is_interrupt
-from harness.runner.collect import (
-    RAW_LIMIT_BYTES,
-    collect_raw,
-    write_answered_high_watermarks,
-    write_replica_batches,
-    write_tables,
-)
+from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_answered_high_watermarks, write_tables
 from harness.runner.display import Display
 from harness.runner.ending import End
 from harness.runner.gates import Gate
@@ -221,9 +215,7 @@ class _Run:
     def _take_evidence(self, session: Session, runtime: Runtime, *, leave_nodes: bool) -> None:
         session.close(leave_nodes=leave_nodes)
         with session.time_phase("collect"):
-            omitted = collect_raw(runtime, self.scenario.topics, self._files)
-            if session.end.wire is not None:
-                write_replica_batches(runtime, self._files)
+            omitted = collect_raw(runtime, self.scenario.topics, self._files, own_clients=session.end.wire is not None)
             write_answered_high_watermarks(self._files, session.end.final.answered.reached)
             lines = [msgspec.json.encode(one) + b"\n" for one in session.view.committed]
             write_atomically(self._files / QUORUM_FILE, b"".join(lines))

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from ebbtide.errors import ExitCode
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outcomes import exit_code_of, next_command
-from ebbtide.record.own_clients import own_figure
 from ebbtide.record.own_producers import OwnProducer
 from ebbtide.record.verdict import Verdict, unfinished_verdict
 
@@ -31,7 +30,7 @@ def verdict(*producers: OwnProducer) -> Verdict:
     ],
 )
 def test_the_figure_has_what_is_known(judged: Verdict, says: str) -> None:
-    assert own_figure(judged) == says
+    assert judged.own_figure == says
 
 
 def test_after_a_loss_the_next_command_explains_the_first_lost_record() -> None:

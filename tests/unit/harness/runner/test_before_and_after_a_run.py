@@ -21,7 +21,7 @@ from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.waiting import WaitExpired
 from faults.base import proven_effect, unproven_effect
 from faults.injector import Plan
-from harness.runner.collect import collect_raw, write_replica_batches
+from harness.runner.collect import collect_raw
 from harness.runner.ending import Ending
 from harness.runner.host import java_agents, make_record
 from harness.runner.session import form_on, roll_to
@@ -65,7 +65,7 @@ def test_a_replica_in_two_directories_is_left_out_and_said(broker: Any, tmp_path
 
 def test_the_batches_of_every_log_are_kept_without_what_is_in_them(broker: Any, tmp_path: Path) -> None:
     build.write_log(broker.dirs[0] / "empty-0")
-    write_replica_batches(broker, RecordFolder(tmp_path / "record"))
+    collect_raw(broker, ["t"], RecordFolder(tmp_path / "record"), own_clients=True)
     rows = pq.read_table(tmp_path / "record" / "wire" / "replicas.parquet").to_pylist()
     found = [(row["kind"], row["broker"], row["topic"], row["offset"], row["last_offset"]) for row in rows]
     assert found == [
@@ -76,7 +76,7 @@ def test_the_batches_of_every_log_are_kept_without_what_is_in_them(broker: Any, 
 
 def test_batches_of_a_replica_in_two_directories_are_left_out(broker: Any, tmp_path: Path) -> None:
     build.write_log(broker.dirs[1] / "t-0", build.plain_batch(0, b"other"))
-    write_replica_batches(broker, RecordFolder(tmp_path / "record"))
+    collect_raw(broker, ["t"], RecordFolder(tmp_path / "record"), own_clients=True)
     rows = pq.read_table(tmp_path / "record" / "wire" / "replicas.parquet").to_pylist()
     assert {row["partition"] for row in rows} == {1}
 
