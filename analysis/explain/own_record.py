@@ -55,8 +55,7 @@ class _OwnRecord:
     def __init__(self, record: Record, traffic: Traffic, at: TopicPartition, offset: int) -> None:
         self._record, self._traffic, self._at, self._offset = record, traffic, at, offset
         self.there = traffic.final[at].records.get(offset)
-        sends = [row for row in traffic.sends.get(at, ()) if row.offset == offset]
-        sends.sort(key=self._is_there)
+        sends = sorted((row for row in traffic.sends.get(at, ()) if row.offset == offset), key=self._is_there)
         self.sent: WireRow | None = sends[0] if sends else None
         self._others = sends[1:]
 

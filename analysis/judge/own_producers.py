@@ -30,16 +30,6 @@ class OwnProducersJudged(msgspec.Struct, frozen=True, kw_only=True):
     producers: Sequence[OwnProducer] = ()
     unproven: Sequence[str] = ()
 
-    @property
-    def acked(self) -> int:
-        """How many records were acked."""
-        return sum(one.acked for one in self.producers)
-
-    @property
-    def lossy(self) -> Sequence[OwnProducer]:
-        """The producers whose acked records are gone."""
-        return [one for one in self.producers if one.lost]
-
     def lost(self, *, committed: bool) -> int:
         """How many acked records are gone that were sent with acks=all, or with less."""
         return sum(one.lost for one in self.producers if (one.acks == -1) == committed)
@@ -49,7 +39,7 @@ def with_own_producers(seen: ObservedRun, judged: OwnProducersJudged) -> Observe
     """Return what the run showed of all clients: a prediction of no loss speaks of own producers too."""
     return msgspec.structs.replace(
         seen,
-        own_acked=judged.acked,
+        own_acked=sum(one.acked for one in judged.producers),
         own_committed_lost=judged.lost(committed=True),
         own_uncommitted_lost=judged.lost(committed=False),
     )

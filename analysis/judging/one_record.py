@@ -181,7 +181,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
         prediction="none" if prediction is None or allows_everything(prediction) else "made",
         loss_allowed=is_loss_allowed(losses, results),
         why=[
-            *(map(str, producers.lossy) if producers is not None else ()),
+            *(map(str, [one for one in producers.producers if one.lost]) if producers is not None else ()),
             *why,
             *prediction_reasons(
                 comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
