@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Generator, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from replay_records import LOST
 from cluster.images.find import Image
 from cluster.runtime.base import PowerLossMethod
 from cluster.runtime.choose import Choice, DockerChoice, LocalChoice
+from ebbtide import judging_process
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
@@ -171,7 +173,7 @@ def test_a_second_shrink_of_a_record_is_refused_while_the_first_goes_on(host: Ho
 
 
 class Command:
-    """`ebbtide shrink` with a stand-in for the search. `wanted`: how the runs were asked for."""
+    """`ebbtide shrink` with stand-ins for the search and for who judges. `wanted`: how the runs were asked for."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.out = tmp_path / "small.toml"
@@ -185,6 +187,7 @@ class Command:
         monkeypatch.setattr(launching, "check", lambda *_: None)
         monkeypatch.setattr(launching, "prepare", self._prepare)
         monkeypatch.setattr(shrinking, "shrink", self._shrink)
+        monkeypatch.setattr(judging_process, "JudgingProcess", lambda **_: nullcontext(Mock()))
         monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     def _prepare(self, wanted: LaunchOptions, *_: object) -> None:
