@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from quick import quick_first
-from spec.walker import FEATURE_MOVE, MOVES, check, start, step, walk
+from spec.walker import walk
 
 from analysis.spec import VARIANTS, Protocol
 
@@ -21,41 +16,6 @@ STEPS = 20
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_random_walks_keep_the_invariants(variant: str, count: int) -> None:
     _walks(VARIANTS[variant], count)
-
-
-class Walk(RuleBasedStateMachine):
-    """A walk whose events Hypothesis draws, so that one that fails shrinks to the events that it takes."""
-
-    protocol: Protocol
-
-    @initialize(seed=st.integers(0, 2**32))
-    def begin(self, seed: int) -> None:
-        """A healthy partition."""
-        self.features_changed = False
-        self.partition, self.cluster = start(self.protocol, Random(seed))
-
-    @rule(move=st.sampled_from(sorted({*MOVES, FEATURE_MOVE})), arguments=st.integers(0, 2**16))
-    def event(self, move: str, arguments: int) -> None:
-        """One event, its arguments drawn from the seed `arguments`."""
-        self.features_changed |= move == FEATURE_MOVE
-        did, outcome = step(self.protocol, self.partition, self.cluster, move, Random(arguments))
-        check(self.protocol, self.partition, did, outcome, features_changed=self.features_changed)
-        self.partition, self.cluster = outcome.partition, outcome.cluster
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_drawn_walks_keep_the_invariants(variant: str) -> None:
-    machine = type("WalkOf", (Walk,), {"protocol": VARIANTS[variant]})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=40,
-            stateful_step_count=30,
-            derandomize=True,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
 
 
 @pytest.mark.parametrize(
