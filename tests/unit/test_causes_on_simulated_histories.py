@@ -33,7 +33,6 @@ ONCE_WRONG = (
     61_000_251,
 )
 ONCE_WRONG_DEGRADED = (
-    57_003_449,
     57_005_094,
     57_008_386,
     53_010_755,
@@ -74,6 +73,9 @@ ONCE_WRONG_DEGRADED = (
     22_013_701,
 )
 """Histories that an earlier core judged wrong."""
+LONG = 57_003_449
+"""A degraded one of them, which takes longer than all the others together."""
+LOSE_RECORDS = {"hw-passes-member", "kill-drops-records", "unclean-past-member", "unclean-not-asked"}
 RIGHT_OF_KILLERS = 2041
 """Only this number notices a change that makes answers on them less certain."""
 
@@ -108,6 +110,12 @@ def test_no_answer_is_wrong_that_once_was() -> None:
     assert found.is_sound, "\n".join(found.lines(details=20))
 
 
+@pytest.mark.slow
+def test_no_answer_is_wrong_in_a_long_history_that_once_was() -> None:
+    found = _judged([draw_script(LONG, degraded=True)])
+    assert found.is_sound, "\n".join(found.lines(details=20))
+
+
 def test_no_answer_is_lost_on_the_histories_that_kill_mutants() -> None:
     scripts = [draw_script(seed) for seed in KILLERS]
     found = _judged([*scripts, *(draw_script(seed, degraded=True) for seed in KILLERS_DEGRADED)])
@@ -137,4 +145,6 @@ def test_a_planted_violation_that_cost_records_is_found() -> None:
         forbidden = any(one.causes == {"unexplained"} for one in history.lost)
         if forbidden and "right" in kinds and any(judged.cause == "unexplained" for judged in answers.values()):
             accused.add(history.script.violation)
-    assert accused >= {"hw-passes-member", "kill-drops-records", "unclean-past-member", "unclean-not-asked"}
+        if accused >= LOSE_RECORDS:
+            return
+    pytest.fail(f"not accused: {LOSE_RECORDS - accused}")
