@@ -77,7 +77,7 @@ def _run(place: Place, runtime: str = "local", scenario: str = "healthy") -> lis
 
 
 def _up(place: Place) -> list[str | Path]:
-    return ["cluster", "up", "--kafka", KAFKA, "--runtime", "local", "--runs", place.runs, "--name", _name(place)]
+    return ["cluster", "up", "--kafka", KAFKA, "--runtime", "local", "--runs", place.runs, "--cluster", _name(place)]
 
 
 def _name(place: Place) -> str:

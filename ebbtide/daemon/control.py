@@ -123,7 +123,7 @@ def choose_name(wanted: str | None) -> str:
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", wanted) is None:
         raise UsageError(
             "a cluster cannot have this name",
-            where="--name",
+            where="--cluster",
             got=repr(wanted),
             allowed="letters, digits, `.`, `_` and `-`",
         )

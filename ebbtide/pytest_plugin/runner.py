@@ -104,7 +104,7 @@ class CommandRunner:
         words = ["run", scenario, "--kafka", kafka, "--seed", str(settings.seed), "--json", *_common_options(settings)]
         if keep:
             lease = Lease(name=_new_name(), tied=False)
-            status = self._await_cluster([*words, "--keep-cluster", "--name", lease.name], lease)
+            status = self._await_cluster([*words, "--keep-cluster", "--cluster", lease.name], lease)
             try:
                 return _read_judged(Path(status.record).parent), lease
             except BaseException:
@@ -242,7 +242,7 @@ def _common_options(settings: Settings) -> list[str]:
 
 
 def _daemon_options(lease: Lease, settings: Settings) -> list[str]:
-    return [*_common_options(settings), "--foreground", *(["--tied"] if lease.tied else []), "--name", lease.name]
+    return [*_common_options(settings), "--foreground", *(["--tied"] if lease.tied else []), "--cluster", lease.name]
 
 
 def _new_name() -> str:

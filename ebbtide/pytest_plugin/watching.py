@@ -112,7 +112,7 @@ class Watch:
         self._log.unlink(missing_ok=True)
 
     def _say(self, *words: str) -> None:
-        command = [*self._command, "watch", *words, "--record", str(self.record)]
+        command = [*self._command, "watch", *words, "--runs", str(self.record)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SAY_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -31,7 +31,7 @@ _EXAMPLES = """examples:
 
 no cluster of your own?
   ebbtide cluster up --kafka 4.3.1 --publish 19092
-  ebbtide cluster topic t --partitions 1 --replication-factor 3 --min-isr 2
+  ebbtide cluster topic t
   ebbtide advise --bootstrap 127.0.0.1:19092
   ebbtide cluster down
   compose/foreign.yaml of a checkout is a cluster with TLS and SASL; its head has the commands.

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
-from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.errors import COMMAND_LINE, ExitCode, HarnessError, Problems, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command, Group
-from harness.cli.option_values import launch_options_of, named_cluster, publish_of, release_of
+from harness.cli.option_values import launch_options_of, named_cluster, publish_of, release_of, table_of_words
 from harness.cli.options import (
-    add_cluster_name_option,
     add_cluster_option,
     add_cluster_option_of_group,
     add_json_option,
     add_launch_options,
+    add_new_cluster_option,
     add_release_option,
     add_seed_option,
 )
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _EXAMPLES = """examples:
-  ebbtide cluster up --kafka 4.3.1 --brokers 3
+  ebbtide cluster up --kafka 4.3.1 brokers=3
   ebbtide cluster topic t
   ebbtide cluster exec -- \\
     sh -c 'python -m kafka.producer -b $EBBTIDE_BOOTSTRAP -t t'
@@ -65,11 +65,14 @@ def command() -> Group:
     )
     topic = group.action("topic", help="create a topic")
     topic.argument("topic", metavar="TOPIC")
-    topic.option("--partitions", type=int, default=1, metavar="N", help="number of partitions (default: 1)")
-    topic.option(
-        "--replication-factor", type=int, default=3, metavar="N", help="replicas of each partition (default: 3)"
+    topic.argument(
+        "keys",
+        many=True,
+        needed=False,
+        metavar="KEY=VALUE",
+        help="keys of a topic as in scenario files (default: partitions=1 replication_factor=3 min_isr=2), and Kafka's "
+        "own, such as retention.ms=60000",
     )
-    topic.option("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (default: 2)")
     add_json_option(topic)
     add_cluster_option(topic)
     group.lazy_action(
@@ -85,34 +88,17 @@ def command() -> Group:
 
 def _add_up(command: Command) -> None:
     command.argument(
-        "scenario",
+        "words",
+        many=True,
         needed=False,
-        metavar="SCENARIO",
+        metavar="SCENARIO | KEY=VALUE",
         completes=completing.complete_scenario_or_file,
         help="start the cluster, topics and clients of this scenario, but run none of its steps. `down` then completes "
-        "the record, and `ebbtide analyze` judges it",
+        "the record, and `ebbtide analyze` judges it. Without a scenario: keys of [cluster] as in scenario files "
+        "(default: brokers=3 controllers=1), such as quorum=dynamic or log_dirs=2, and Kafka's own of brokers",
     )
     add_release_option(command, " (default: the scenario's first, or the newest that Ebbtide knows)")
-    command.option("--brokers", type=int, metavar="N", help="number of brokers, 1 to 6 (default: 3)")
-    command.option(
-        "--controllers",
-        type=int,
-        metavar="N",
-        help="number of controllers, 1 or 3, or 2 with --quorum dynamic (default: 1)",
-    )
-    command.option(
-        "--quorum",
-        choices=("static", "dynamic"),
-        help="how the controllers know who votes. In a dynamic quorum (KIP-853, Kafka 3.9 or later), add-voter and "
-        "remove-voter change that (default: static)",
-    )
-    command.option(
-        "--log-dirs",
-        type=int,
-        metavar="N",
-        help="log directories of each broker, each on a volume of its own, 1 to 3 (default: 1)",
-    )
-    add_cluster_name_option(command)
+    add_new_cluster_option(command)
     add_seed_option(command)
     command.option(
         "--publish",
@@ -128,7 +114,7 @@ def _add_up(command: Command) -> None:
         help="with SCENARIO: the first `down` completes the record, and the second one stops the cluster",
     )
     add_json_option(command)
-    command.flag("--foreground", help="stay in the foreground until the cluster stops; Ctrl-C stops it")
+    command.flag("--foreground", hidden=True, help="stay until the cluster stops; Ctrl-C stops it")
     command.flag("--tied", hidden=True, help="with --foreground: stop the cluster when standard input ends")
     add_launch_options(command)
 
@@ -172,8 +158,8 @@ def _up(args: Args) -> ExitCode:
     from ebbtide.daemon.starting import DaemonEnded, DaemonProcess
 
     _scenario(args)
-    name = choose_name(args.name)
-    owner = DaemonProcess([*args.argv, "--foreground", "--name", name], name, tied=False)
+    name = choose_name(named_cluster(args))
+    owner = DaemonProcess([*args.argv, "--foreground", "--cluster", name], name, tied=False)
     try:
         status = owner.await_up(lambda line: print(line, file=sys.stderr if args.json else sys.stdout, flush=True))
     except DaemonEnded as ended:
@@ -194,11 +180,11 @@ def _run_daemon(args: Args) -> ExitCode:
     from harness.daemon.owned_runs import own_cluster
     from harness.runner.live_view import display_for
 
-    scenario = _scenario(args)
-    name = choose_name(args.name)
+    scenario, word = _scenario(args)
+    name = choose_name(named_cluster(args))
     runs = check_runs(launch_options_of(args), scenario, scenario.kafka, publish=publish_of(args.publish))
     with (
-        catalogue.located_refusals(args.scenario, "ebbtide cluster up"),
+        catalogue.located_refusals(word, "ebbtide cluster up"),
         display_for(PlainTextConsole()) as display,
     ):
         (request,) = runs.requests(display, seed_or_new(args.seed))
@@ -214,61 +200,38 @@ def _run_daemon(args: Args) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
-def _scenario(args: Args) -> Scenario:
-    """Return the scenario to bring up, without steps. Raises `UsageError`."""
+def _scenario(args: Args) -> tuple[Scenario, str | None]:
+    """Return the scenario to bring up, without steps, and the word that names it. Raises `EbbtideError`."""
     import msgspec
 
     from ebbtide.releases.known_releases import KNOWN
     from ebbtide.scenario import catalogue
-    from ebbtide.scenario.model import MAX_BROKERS, ClusterSpec
-    from ebbtide.scenario.validate_directories import MAX_LOG_DIRS
+    from ebbtide.scenario.model import ClusterSpec
+    from ebbtide.scenario.validate import validate
     from harness.daemon.owned_runs import plain_scenario
 
-    if (name := named_cluster(args)) is not None:
-        raise UsageError(
-            "up starts a new cluster, so it takes --name",
-            where="--cluster",
-            got=name,
-            next=f"--name {shlex.quote(name)}",
-        )
     publish_of(args.publish)
-    if args.keep_cluster and args.scenario is None:
+    names = [word for word in args.words if "=" not in word]
+    if args.keep_cluster and not names:
         raise UsageError("a cluster without a scenario has no run after which to keep it", where="--keep-cluster")
-    if args.scenario is not None:
-        found = catalogue.find(args.scenario)
-        for option, what, has in (
-            ("brokers", "the number of brokers", found.cluster.brokers),
-            ("controllers", "the number of controllers", found.cluster.controllers),
-            ("quorum", "the kind of quorum", found.cluster.quorum or "static"),
-            ("log_dirs", "the number of log directories", found.cluster.log_dirs or 1),
-        ):
-            if (got := getattr(args, option)) is not None:
-                raise UsageError(
-                    f"the scenario sets {what}",
-                    where=f"--{option.replace('_', '-')}",
-                    got=str(got),
-                    allowed=f"{has}, as in {args.scenario}",
-                    next=f"ebbtide cluster up {shlex.quote(args.scenario)}",
-                )
+    if names:
+        word, *others = names
+        found = catalogue.find(word)
+        if len(args.words) > 1:
+            raise UsageError(
+                "one scenario at a time" if others else "the scenario says what its cluster is",
+                where=COMMAND_LINE,
+                got=" ".join(one for one in args.words if one != word),
+                next=f"ebbtide cluster up {shlex.quote(word)}",
+            )
         kafka = found.kafka[0] if args.kafka is None else release_of(args.kafka)
-        return msgspec.structs.replace(found, kafka=(kafka,), steps=())
+        return msgspec.structs.replace(found, kafka=(kafka,), steps=()), word
     kafka = KNOWN[-1].version if args.kafka is None else release_of(args.kafka)
-    brokers = 3 if args.brokers is None else args.brokers
-    controllers = 1 if args.controllers is None else args.controllers
-    if not 1 <= brokers <= MAX_BROKERS:
-        raise UsageError("out of range", where="--brokers", got=str(brokers), allowed=f"1 to {MAX_BROKERS}")
-    possible = (1, 2, 3) if args.quorum == "dynamic" else (1, 3)
-    if controllers not in possible:
-        raise UsageError(
-            "not a possible number of controllers",
-            where="--controllers",
-            got=str(controllers),
-            allowed="1 to 3" if 2 in possible else "1 or 3, or 2 with --quorum dynamic",
-        )
-    if args.log_dirs is not None and not 1 <= args.log_dirs <= MAX_LOG_DIRS:
-        raise UsageError("out of range", where="--log-dirs", got=str(args.log_dirs), allowed=f"1 to {MAX_LOG_DIRS}")
-    cluster = ClusterSpec(brokers=brokers, controllers=controllers, quorum=args.quorum, log_dirs=args.log_dirs)
-    return plain_scenario(kafka, cluster)
+    plain = plain_scenario(kafka, table_of_words(args.words, ClusterSpec, "broker_properties"))
+    problems = [one for one in validate(plain) if str(one.where).startswith("cluster")]
+    if problems:
+        raise Problems(COMMAND_LINE, [*problems], next="ebbtide cluster up --help")
+    return plain, None
 
 
 def _status(name: str | None, *, as_json: bool) -> ExitCode:
@@ -322,7 +285,7 @@ def _topic(args: Args) -> ExitCode:
     from ebbtide.kraft.image import describe
     from ebbtide.scenario.model import TopicSpec
 
-    spec = TopicSpec(partitions=args.partitions, replication_factor=args.replication_factor, min_isr=args.min_isr)
+    spec = table_of_words(args.keys, TopicSpec, "config")
     reply = ask(find_cluster(named_cluster(args)).name, CreateTopic(topic=args.topic, spec=spec))
     assert reply.status is not None
     for row in reply.status.partitions:

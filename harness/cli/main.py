@@ -75,6 +75,24 @@ _REFUSALS = {
 """The exit code of each error by which the host refuses a file."""
 _WORD_MAX = 200
 
+_OF_0_2_0: dict[str, dict[str, str]] = {
+    "cluster topic": {
+        "--partitions": "partitions=",
+        "--replication-factor": "replication_factor=",
+        "--min-isr": "min_isr=",
+    },
+    "cluster up": {
+        "--brokers": "brokers=",
+        "--controllers": "controllers=",
+        "--quorum": "quorum=",
+        "--log-dirs": "log_dirs=",
+        "--name": "--cluster=",
+    },
+    "run": {"--name": "--cluster="},
+    "watch": {"--record": "--runs="},
+}
+"""How options of 0.2.0 begin today; they still work for one release."""
+
 SHELLS = ("bash", "zsh", "fish")
 COMPLETE = "_EBBTIDE_COMPLETE"
 """The environment variable with which a shell asks for completions."""
@@ -182,6 +200,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, given: bool) -> N
 
 def _run(argv: Sequence[str]) -> int:
     _refuse_endless_numbers(argv)
+    argv = _with_new_spellings(argv)
     group = root_command()
     if not argv and (instruction := os.environ.get(COMPLETE)):
         from harness.cli.completing import answer_shell
@@ -202,6 +221,19 @@ def _run(argv: Sequence[str]) -> int:
         if error.where is not None and (error.where.startswith("--") or error.where == COMMAND_LINE):
             error.add_next(f"{typed.command_path} --help")
         raise
+
+
+def _with_new_spellings(argv: Sequence[str]) -> list[str]:
+    """Return the words with the spellings of today; a note on stderr says each."""
+    words = [*argv]
+    verb = next((verb for verb in _OF_0_2_0 if words[: verb.count(" ") + 1] == verb.split()), None)
+    for old, new in _OF_0_2_0.get(verb, {}).items() if verb is not None else ():
+        for at, word in enumerate(words):
+            option, equals, value = word.partition("=")
+            if option == old and (equals or at + 1 < len(words)):
+                words[at : at + (1 if equals else 2)] = [new + (value if equals else words[at + 1])]
+                print(f"{old} is now {new}VALUE; the old spelling goes with the next release", file=sys.stderr)
+    return words
 
 
 def _refuse_endless_numbers(argv: Sequence[str]) -> None:

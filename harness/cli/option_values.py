@@ -7,12 +7,14 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from ebbtide.errors import EbbtideError, UsageError
+from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
 from ebbtide.releases.known_releases import parse_version, version_of
+from ebbtide.scenario.mismatches import mismatches
+from ebbtide.scenario.plain_values import from_plain
 from ebbtide.shown_text import plural
 from harness.cli.command import Args
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from harness.runner.launch import LaunchOptions
 
 
+T = TypeVar("T")
 _SHOWN_MAX = 40
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _PORT_MAX = 65_535
@@ -51,6 +54,27 @@ def named_cluster(args: Args) -> str | None:
             "the command names two clusters", where="--cluster", got=", ".join(names), allowed="one of them"
         )
     return names[0] if names else None
+
+
+def table_of_words(words: Sequence[str], kind: type[T], of_kafka: str) -> T:
+    """Return a table of scenario files whose keys are typed as KEY=VALUE.
+
+    Kafka's own names, which have dots, are keys of its table `of_kafka`. Raises `Problems`.
+    """
+    raw: dict[str, Any] = {}
+    problems: list[EbbtideError] = []
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals:
+            problems.append(UsageError("not a setting", got=repr(word), allowed="KEY=VALUE, such as brokers=3"))
+        elif "." in key:
+            raw.setdefault(of_kafka, {})[key] = text
+        else:
+            raw[key] = int(text) if text.isdecimal() else text
+    problems += mismatches(raw, kind)
+    if problems:
+        raise Problems(COMMAND_LINE, problems)
+    return from_plain(raw, kind)
 
 
 def jobs_of(args: Args) -> int:
@@ -203,7 +227,6 @@ def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
 
     They replace the scenario's own levels. Raises `UsageError` with all words that are not `NAME=LEVEL`.
     """
-    from ebbtide.errors import COMMAND_LINE, Problems
     from ebbtide.scenario.validate_features import validate_feature_name
 
     levels: dict[str, int] = {}

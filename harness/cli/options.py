@@ -89,9 +89,9 @@ def add_seed_option(command: CommandBase, says: str = "the seed of all random ch
     command.option("--seed", type=int, metavar="N", help=says)
 
 
-def add_cluster_name_option(command: CommandBase) -> None:
-    """Declare --name, of a verb that may leave a cluster running."""
-    command.option("--name", metavar="NAME", help="the name of the cluster (default: cluster-1, cluster-2, ...)")
+def add_new_cluster_option(command: CommandBase) -> None:
+    """Declare --cluster of a verb that may leave a new cluster running."""
+    command.option("--cluster", metavar="NAME", help="the new cluster's name (default: cluster-1, cluster-2, ...)")
 
 
 def add_budget_option(command: CommandBase, says: str, default: str | None) -> None:

@@ -13,12 +13,12 @@ from harness.cli.command import Args, Command
 from harness.cli.mistakes import is_release, releases_together
 from harness.cli.option_values import jobs_of, launch_options_of, publish_of, releases_of, with_features, with_upgrade
 from harness.cli.options import (
-    add_cluster_name_option,
     add_fail_on_option,
     add_feature_option,
     add_jobs_option,
     add_json_option,
     add_launch_options,
+    add_new_cluster_option,
     add_releases_option,
     add_rule_option,
     add_seed_option,
@@ -60,10 +60,7 @@ def command() -> Command:
     add_rule_option(command)
     add_variant_option(command)
     add_json_option(command)
-    command.flag(
-        "--no-judge",
-        help="only record the runs; `ebbtide analyze` judges them. The exit code is then 2, as nothing is known yet",
-    )
+    command.flag("--no-judge", hidden=True, help="only record the runs, which another process judges; exit code 2")
     command.flag(
         "--keep-cluster",
         help="keep the cluster running after the run, until Ctrl-C or `ebbtide cluster down`",
@@ -80,7 +77,7 @@ def command() -> Command:
         help="also read the final log with Spark's own Kafka connector, and compare (property witness-agrees). The run "
         "is inconclusive if this second reader fails",
     )
-    add_cluster_name_option(command)
+    add_new_cluster_option(command)
     add_jobs_option(command)
     add_launch_options(command)
     return command
@@ -111,10 +108,10 @@ def run(args: Args) -> ExitCode:
     _check_kept(args, wanted)
     if args.keep_cluster and args.no_judge:
         raise UsageError("a kept cluster is judged when its run is over", where="--no-judge", next="leave it out")
-    if args.name is not None and not args.keep_cluster:
-        raise UsageError("only a kept cluster has a name", where="--name", got=args.name, next="--keep-cluster")
+    if args.cluster is not None and not args.keep_cluster:
+        raise UsageError("only a kept cluster has a name", where="--cluster", got=args.cluster, next="--keep-cluster")
     jobs = _jobs_of(args)
-    kept_as = choose_name(args.name) if args.keep_cluster else None
+    kept_as = choose_name(args.cluster) if args.keep_cluster else None
     publish = publish_of(args.publish)
     runs = [check_runs(options, scenario, releases, word, publish) for word, scenario, releases in wanted]
     seed, drive = seed_or_new(args.seed), _drive_for(args.witness)

@@ -54,7 +54,6 @@ def command() -> Command:
         "the file to write (default: <scenario>-shrunk.toml); an earlier result of the same run is replaced",
     )
     add_times_option(command, "how often to run the result, to measure its rate", 3)
-    command.flag("--keep-all", help="keep every anomaly by every cause (default: only the gravest)")
     add_json_option(command)
     add_jobs_option(command)
     add_launch_options(command)
@@ -117,7 +116,6 @@ def run(args: Args) -> ExitCode:
             budget_s=seconds,
             times=args.times,
             jobs=jobs,
-            keep_all=args.keep_all,
         )
     write_named_file(out, done.text.encode(), "scenario")
     smaller = done.smaller

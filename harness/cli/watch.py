@@ -6,7 +6,6 @@ import shlex
 from pathlib import Path
 
 from ebbtide.errors import ExitCode, UsageError
-from ebbtide.record.folder import RecordFolder
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.option_values import addresses_of
@@ -48,7 +47,7 @@ def command() -> Command:
         completes=completing.complete_file,
         help="a scenario file without steps: its topics, clients and predictions (default: one topic with one "
         "partition, 20 records a second with acks=all). `mark TEXT` notes what you do in the watch that goes on, and "
-        "`end` ends it",
+        "`end` ends it; if several go on, --runs RECORD says which",
     )
     add_connection_options(command)
     command.option(
@@ -66,9 +65,6 @@ def command() -> Command:
         takes_builds=False,
     )
     add_runs_option(command)
-    command.option(
-        "--record", type=Path, metavar="RECORD", help="with mark or end: the record of the watch, if several go on"
-    )
     command.option(
         "--events",
         type=Path,
@@ -103,7 +99,7 @@ def _pass_events_on(args: Args) -> ExitCode:
     is_stdin = str(args.events) == "-"
     content = read_stdin(what="the input") if is_stdin else read_file(args.events, what="the file of events")
     notes = notes_of(content, "stdin" if is_stdin else str(args.events))
-    record = RecordFolder(args.record) if args.record else watch_going_on(args.runs)
+    record = watch_going_on(args.runs)
     count = pass_on(record, notes)
     earlier = len(notes) - count
     left_out = f"; {earlier:,} from before the watch left out" if earlier else ""
@@ -127,7 +123,7 @@ def _say(args: Args) -> ExitCode:
             )
     elif texts:
         raise UsageError("`watch end` has no further words", where="end", got=" ".join(texts))
-    record = RecordFolder(args.record) if args.record else watch_going_on(args.runs)
+    record = watch_going_on(args.runs)
     say(record, text)
     print(f"noted in {record}" if text is not None else f"the watch ends: {record}")
     return ExitCode.AS_PREDICTED

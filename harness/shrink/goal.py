@@ -1,6 +1,6 @@
 """Chooses the finding that a shrink keeps.
 
-It is the gravest fact of the record, or all facts.
+It is the gravest fact of the record.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
         return not {_COMMITTED, _UNCOMMITTED}.isdisjoint(map(key_of, self.facts))
 
 
-def goal_from_record(recorded: LoadedRun, *, keep_all: bool = False) -> Goal:
-    """Return the goal of shrinking a record: its gravest fact, or all of them.
+def goal_from_record(recorded: LoadedRun) -> Goal:
+    """Return the goal of shrinking a record: its gravest fact.
 
     Raises `UsageError` for a record that shows nothing.
     """
@@ -51,7 +51,7 @@ def goal_from_record(recorded: LoadedRun, *, keep_all: bool = False) -> Goal:
             where=str(recorded.folder),
             next=f"ebbtide analyze {shlex.quote(str(recorded.folder))}",
         )
-    keep = found.facts if keep_all else (gravest_fact(found, recorded.verdict),)
+    keep = (gravest_fact(found, recorded.verdict),)
     return goal_to_keep(found, recorded.manifest.kafka, f"shown by run {recorded.manifest.run_id}", keep=keep)
 
 

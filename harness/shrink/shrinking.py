@@ -59,28 +59,23 @@ def shrink(
     times: int,
     jobs: int = 1,
     apart: bool = False,
-    keep_all: bool = False,
 ) -> ShrinkResult:
     """Shrink a record.
 
     Continues an earlier call for the same record, launch and folder of records.
 
-    - `keep_all` keeps every fact of the finding, not only the gravest.
-    - `apart` runs each candidate in its own process, even with one job, and ends it if it hangs.
+    `apart` runs each candidate in its own process, even with one job, and ends it if it hangs.
 
     Raises `UsageError` for a record without a finding, `LockUnavailable` if another process shrinks it there now,
     `NotReproduced`, and `HarnessError` if the host fails or the journal cannot be written.
     """
     began = time.monotonic()
-    goal = goal_from_record(recorded, keep_all=keep_all)
+    goal = goal_from_record(recorded)
     if goal.besides:
         display.note(f"keeping {', '.join(goal.facts)}; the record also shows {', '.join(goal.besides)}")
     if (differs := launch_differences(recorded, launch)) is not None:
         display.note(differs)
     folder = launch.runs / STATE_DIR / recorded.manifest.run_id
-    if keep_all and len(goal.facts) > 1:
-        # Another goal has other answers, so it has its own journal.
-        folder /= "all"
     with lock_folder(folder):
         journal = Journal(folder, way=launch.describe_way(recorded.manifest.kafka_name))
         known = len(journal.runs())

@@ -21,7 +21,7 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.record.files import is_going
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import FOREIGN, read_manifest, records_of
+from ebbtide.record.manifest import FOREIGN, is_record, read_manifest, records_of
 from ebbtide.record.steps import StepEntry
 from ebbtide.shown_text import escape_controls
 from ebbtide.untrusted.values import decode_json
@@ -69,10 +69,12 @@ def pass_on(record: RecordFolder, notes: Sequence[WatchNote]) -> int:
 
 
 def watch_going_on(runs: Path) -> RecordFolder:
-    """Return the record of the watch that goes on in a folder of records.
+    """Return the record of the watch that goes on in a folder of records, or the record itself.
 
     Raises `UsageError` if there is none, or several.
     """
+    if is_record(runs):
+        return RecordFolder(runs)
     going = [
         one for one in map(RecordFolder, records_of(runs)) if is_going(one) and read_manifest(one).runtime == FOREIGN
     ]
@@ -81,7 +83,7 @@ def watch_going_on(runs: Path) -> RecordFolder:
             "no watch goes on here" if not going else "several watches go on here",
             where=str(runs),
             got=", ".join(map(str, going)) or None,
-            allowed="one watch, or its record by --record RECORD",
+            allowed="one watch, or its record by --runs RECORD",
             next=None if going else "ebbtide watch --bootstrap HOST:PORT --for 30m",
         )
     return going[0]

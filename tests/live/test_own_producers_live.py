@@ -65,9 +65,9 @@ def name(tmp_path: Path, publish: str, bug: str | None) -> Iterator[str]:
     file = tmp_path / "own-producer.toml"
     file.write_text(SCENARIO)
     agent = {} if bug is None else environment_of(read_bugs()[bug])
-    up = ebbtide("cluster", "up", file, "--publish", publish, "--name", name, "--runs", tmp_path / "runs", env=agent)
+    up = ebbtide("cluster", "up", file, "--publish", publish, "--cluster", name, "--runs", tmp_path / "runs", env=agent)
     assert up.returncode == ExitCode.AS_PREDICTED, up.stdout + up.stderr
-    done(ebbtide("cluster", "topic", "orders", "--cluster", name, "--min-isr", "1"))
+    done(ebbtide("cluster", "topic", "orders", "min_isr=1", "--cluster", name))
     yield name
     ebbtide("clean")
     assert left_after(before, str(tmp_path)) == []

@@ -46,7 +46,7 @@ def first_port(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
     """The first of the published ports of a cluster on each runtime."""
     before, port = HostState.now(), three_free_ports()
     where = ("--runs", tmp_path / "runs", "--runtime", request.param)
-    done = ebbtide("cluster", "up", "--kafka", "4.3.1", "--publish", str(port), "--name", name, *where)
+    done = ebbtide("cluster", "up", "--kafka", "4.3.1", "--publish", str(port), "--cluster", name, *where)
     assert done.returncode == ExitCode.AS_PREDICTED, done.stdout + done.stderr
     yield port
     ebbtide("clean")

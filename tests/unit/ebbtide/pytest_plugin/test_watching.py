@@ -67,7 +67,7 @@ def test_marks_reach_the_watch_and_its_judged_record_is_returned(tmp_path: Path)
     begun, mark, end = said(tmp_path)
     assert "--bootstrap b:9092" in begun
     assert "--controllers c:9093 --kafka 4.3.1" in begun
-    assert mark == f"watch mark rolled broker 1 --record {tmp_path / 'the-run'}"
+    assert mark == f"watch mark rolled broker 1 --runs {tmp_path / 'the-run'}"
     assert end.startswith("watch end")
 
 

@@ -162,7 +162,7 @@ def test_a_finished_record_whose_kafka_ran_or_wrote_files_elsewhere_is_judged_by
         ["scenarios", "check", "RECORD/scenario.toml"],
         ["run", "RECORD/scenario.toml", "--runs", "RUNS"],
         ["cluster", "up", "RECORD/scenario.toml", "--runs", "RUNS"],
-        ["cluster", "up", "RECORD/scenario.toml", "--runs", "RUNS", "--foreground", "--name", "one"],
+        ["cluster", "up", "RECORD/scenario.toml", "--runs", "RUNS", "--foreground", "--cluster", "one"],
     ],
     ids=lambda words: " ".join(words[:2]),
 )

@@ -16,21 +16,25 @@ from ebbtide.scenario.steps.table import KINDS, SHOWN, StepKind, keys_of
 from ebbtide.scenario.validate_admin import validate_error_name
 from harness.cli.main import main
 
-MOST = 61
+MOST = 50
 """Options of the whole command, without those of the kinds of faults: a user cannot know more."""
 METAVARS = {
-    "--controllers": {"N", "HOST:PORT,..."},
     "--kafka": {"RELEASE", "RELEASES"},
     "--out": {"FILE.toml", "FILE.html", "DIR"},
     "--property": {"NAME", "FILE"},
 }
 """Options whose values differ by the verb: how many there are or where they are, one or several, what is written."""
 SAYS_WHAT_IT_DOES_HERE = {
-    *("--budget", "--controllers", "--fail-on", "--html", "--kafka", "--keep-cluster", "--out", "--seed", "--times"),
+    *("--budget", "--cluster", "--fail-on", "--html", "--kafka", "--keep-cluster", "--out", "--seed", "--times"),
     *("--assume", "--property", "--publish", "--variant"),
 }
 """Options whose help has to say what the verb does with the value."""
-ONLY_PROGRAMS = {("analyze", "--many"), ("cluster up", "--tied")}
+ONLY_PROGRAMS = {
+    ("analyze", "--many"),
+    ("cluster up", "--foreground"),
+    ("cluster up", "--tied"),
+    ("run", "--no-judge"),
+}
 
 
 def options() -> Iterator[tuple[str, click.Option]]:
@@ -111,3 +115,19 @@ def test_each_request_shows_a_refusal_that_kafka_has() -> None:
         assert list(validate_error_name(name, "expect_error")) == []
     assert (examples["add-voter"], examples["remove-voter"]) == ("DUPLICATE_VOTER", "VOTER_NOT_FOUND")
     assert examples["elect"] == "ELECTION_NOT_NEEDED"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("cluster up --brokers 9", "brokers"),
+        ("cluster up --name=../x", "--cluster"),
+        ("cluster topic t --min-isr none", "min_isr"),
+        ("watch end --record no-such-folder", "no-such-folder"),
+    ],
+)
+def test_an_option_of_0_2_0_is_read_as_the_one_of_today(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(old.split()) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "the old spelling goes with the next release" in " ".join(told.split())
+    assert re.search(rf"where: .*{new}|got: .*{new}", told)

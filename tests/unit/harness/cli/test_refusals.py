@@ -57,8 +57,8 @@ def test_what_can_have_no_effect_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "where", "got", "next_"),
     [
-        (["cluster", "up", "--brokers", "7"], "--brokers", "7", "ebbtide cluster up --help"),
-        (["cluster", "up", "healthy", "--brokers", "2"], "--brokers", "2", "ebbtide cluster up healthy"),
+        (["cluster", "up", "brokers=7"], "cluster.brokers", "7", "ebbtide cluster up --help"),
+        (["cluster", "up", "healthy", "brokers=2"], "the command line", "brokers=2", "ebbtide cluster up healthy"),
         (["cluster", "up", "--publish", "65535"], "--publish", "65535", "ebbtide cluster up --help"),
         (["random", "--steps", "0"], "--steps", "0", "ebbtide random --help"),
         (["random", "--without", "power-los"], "--without", "'power-los'", "ebbtide cluster fault --help"),

@@ -182,7 +182,7 @@ def test_the_command_passes_on_what_happened_since_the_watch_began(
 def test_events_can_come_through_a_pipe(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(listed(event()))))
     with mark_going(RecordFolder(record)):
-        assert main(["watch", "mark", "--events", "-", "--record", str(record)]) == 0
+        assert main(["watch", "mark", "--events", "-", "--runs", str(record)]) == 0
     assert b"PodChaos" in (record / MARKS).read_bytes()
 
 
@@ -206,7 +206,7 @@ def test_an_input_without_an_end_is_refused(
     monkeypatch.setattr(files, "BYTES_MAX", 10)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(listed(event()))))
     with mark_going(RecordFolder(record)):
-        assert main(["watch", "mark", "--events", "-", "--record", str(record)]) == 4
+        assert main(["watch", "mark", "--events", "-", "--runs", str(record)]) == 4
     told = capsys.readouterr().err
     assert "the input is too large" in told
     assert "where:   stdin" in told

@@ -80,5 +80,5 @@ def test_the_prose_is_found_wherever_users_read_it() -> None:
 def test_a_scenarios_description_and_an_options_help_have_their_lines() -> None:
     title = next(one for one in sources.scenario_passages() if one.path.endswith("/healthy.toml"))
     assert (sources.ROOT / title.path).read_text().splitlines()[title.line - 1] == f'title = "{title.text}"'
-    help_text = next(one for one in sources.help_passages() if one.place == "ebbtide shrink --keep-all")
+    help_text = next(one for one in sources.help_passages() if one.place == "ebbtide clean --forget")
     assert help_text.text in (sources.ROOT / help_text.path).read_text().splitlines()[help_text.line - 1]
