@@ -25,7 +25,7 @@ from bench.measured_on import measured_on
 from bench.shifted_records import BY_S, SECOND_NS, copy_of, moments, shift_all, shift_watched
 from ebbtide.record.manifest import is_record, records_of
 from ebbtide.record.verdict import Outcome, Verdict
-from harness.cli.judging import JudgingSession
+from harness.cli.analyze_stdin import JudgingSession
 
 INCONCLUSIVE_SHARE_MAX = 0.1
 _TOGETHER = 100

@@ -41,7 +41,7 @@ from bench.reconcile_mutants import Mutant, all_mutants, is_only_narrowed
 from ebbtide.errors import HarnessError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.signals import is_interrupt, unwind_on_signals
-from harness.cli.judging import JudgingSession
+from harness.cli.analyze_stdin import JudgingSession
 
 HISTORIES = 5
 """How many random histories each mutant is tested with."""

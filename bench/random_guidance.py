@@ -24,7 +24,7 @@ from ebbtide.record.files import append_line, read_lines
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain_values import read_part
-from harness.cli.judging import JudgingSession, judge_together
+from harness.cli.analyze_stdin import JudgingSession, judge_together
 from harness.random.guide import CORPUS, CorpusEntry, Guide, coverage_marks
 from harness.replay.replaying import JudgeAll
 from harness.runner.launch import Launch, LaunchOptions, check, prepare

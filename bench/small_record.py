@@ -134,7 +134,7 @@ def _print_row(title: str, wall: Sequence[float], cpu: Sequence[float]) -> None:
 
 
 def _print_warm(record: Path, rounds: int) -> None:
-    from harness.cli.judging import JudgingSession, judge_together
+    from harness.cli.analyze_stdin import JudgingSession, judge_together
 
     wall: list[float] = []
     cpu: list[float] = []

@@ -32,8 +32,8 @@ from cluster.kafka_api.admin_requests import (
 from cluster.kafka_api.log_dirs import MoveReplica
 from cluster.kafka_api.metadata_log import AddVoter, RemoveVoter
 from ebbtide.errors import HarnessError
+from ebbtide.kraft.commits import VoterSet
 from ebbtide.kraft.image import MetadataImage
-from ebbtide.kraft.voters import VoterSet
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.roles import Role

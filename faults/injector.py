@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from cluster.runtime.cluster import Runtime
+from ebbtide.kraft.commits import VoterSet
 from ebbtide.kraft.image import MetadataImage, describe
-from ebbtide.kraft.voters import VoterSet
 from ebbtide.record.node_times import NodeTimes
 from ebbtide.record.steps import CutSides
 from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role

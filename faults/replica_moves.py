@@ -17,7 +17,7 @@ from cluster.kafka_api.metadata_log import AddVoter, RemoveVoter
 from cluster.runtime.cluster import Runtime
 from cluster.runtime.properties import CONTROLLER_PORT
 from ebbtide.errors import HarnessError, StepImpossible
-from ebbtide.kraft.voters import VoterSet
+from ebbtide.kraft.commits import VoterSet
 from ebbtide.logs.checkpoint_file import directory_id_in
 from ebbtide.scenario.steps.admin import AddVoterStep, MoveReplicaStep, VoterStep
 from faults.base import REFUSED, Effect, proven_effect, unproven_effect

@@ -2,7 +2,7 @@
 
 Which log is used: a batch counts as agreed when a majority of the controllers holds it (same
 offset, epoch and checksum), and everything before it with it, by Raft's log matching. In a dynamic
-quorum it is a majority of the voters that rule over the batch (`ebbtide.kraft.voters`). The log that
+quorum it is a majority of the voters that rule over the batch (`ebbtide.kraft.commits`). The log that
 is agreed on furthest is used. Among several, it is the log that starts earliest, then the one with
 the newest epoch, then the longest. Where every controller's log is there and whole, what is behind
 the agreed part was never committed and is left out. Where a log is missing, nothing says what was
@@ -18,10 +18,10 @@ import msgspec
 
 from analysis.evidence.report import ControllerLog, TimelineReport, manifest_or_none, node_folders, save
 from analysis.evidence.table_file import new_table
+from ebbtide.kraft.commits import VoterSet, ruling_set, voter_sets_in
 from ebbtide.kraft.follower import BatchId, FollowedItem, LogGap, MetadataFollower
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord
-from ebbtide.kraft.voters import VoterSet, ruling_set, voter_sets_in
 from ebbtide.logs.checkpoint_file import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.clock import KafkaClocks, kafka_clocks, read_clock

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from ebbtide.record.wire_facts import WireFacts
+from ebbtide.record.own_producers import WireFacts
 
 Place = tuple[str, int]
 Fate = Literal["shown", "aborted", "open"]

@@ -1,4 +1,7 @@
-"""Finds what the words of `--kafka` name, and puts the jars of a build into the cache under its name."""
+"""Finds what the words of `--kafka` name, and puts the jars of a build into the cache under its name.
+
+An archive is a .tgz of Kafka, as `./gradlew releaseTarGz` makes it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-from cluster.builds.archive import unpack_jars
 from cluster.builds.contents import ALLOWED, NEXT, Said, what_jars_say
 from cluster.jars.digests import sha256_of
 from cluster.jars.maven import ArtifactMissing
@@ -21,7 +23,25 @@ from ebbtide.releases.builds import ARCHIVES, FACTS, VERSION, KafkaBuild, facts_
 from ebbtide.releases.known_jars import has_jars_of_release
 from ebbtide.releases.known_releases import KRAFT_VERSION, parse_version
 from ebbtide.shown_text import plural
+from ebbtide.untrusted.archives import ArchiveBounds, members_of
 from ebbtide.untrusted.files import path_from
+
+_BOUNDS = ArchiveBounds(bytes_max=1 << 30, files_max=20_000, allowed=ALLOWED, next=NEXT)
+"""A distribution of Kafka has 0.2 GB."""
+
+
+def unpack_jars(archive: Path, into: Path) -> None:
+    """Write the jars of an archive into a folder: those of its `libs/`, or else all.
+
+    Raises `UsageError` as `members_of` does.
+    """
+    with members_of(archive, _BOUNDS) as members:
+        jars = [one for one in members if one.path.name.endswith(".jar")]
+        of_libs = [one for one in jars if one.path.parent.name == "libs"]
+        for jar in of_libs or jars:
+            with jar.open() as content, (into / jar.path.name).open("wb") as file:
+                shutil.copyfileobj(content, file)
+
 
 _PROGRAM = Path(__file__).with_name("KafkaFeatures.java")
 _DISTRIBUTIONS = "core/build/distributions"

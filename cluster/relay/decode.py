@@ -23,8 +23,8 @@ from cluster.relay.final_log import FinalLogs
 from cluster.relay.spool import SpoolReader
 from ebbtide import run_clock
 from ebbtide.record.files import new_file, write_atomically
+from ebbtide.record.own_producers import WireFacts
 from ebbtide.record.tables import WIRE
-from ebbtide.record.wire_facts import WireFacts
 from ebbtide.scenario.api_keys import API_NAMES
 
 _ROWS_A_GROUP = 50_000

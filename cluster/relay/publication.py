@@ -16,7 +16,7 @@ from cluster.relay.tls import CA_FILE, make_certificate
 from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.record.files import LOGS_DIR
-from ebbtide.record.wire_facts import WireFacts
+from ebbtide.record.own_producers import WireFacts
 
 FINISH_TIMEOUT_S = 300.0
 _TABLE, _DECODER_LOG = "wire/relay.parquet", "decoder.log"

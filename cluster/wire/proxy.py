@@ -18,8 +18,18 @@ from itertools import count
 
 from cluster.wire.connection import CONNECT_TIMEOUT_S, Connection, Pipe, StoppedFrame, close
 from cluster.wire.frames import FETCH, Head, NotKafka, diverging_epochs, fetch_positions
-from cluster.wire.isr_changes import ALTER_PARTITION, answered_isrs, asked_isrs
-from cluster.wire.messages import Arm, ArmedRules, Command, DivergingEpoch, Rule, What, WireEvent
+from cluster.wire.messages import (
+    ALTER_PARTITION,
+    Arm,
+    ArmedRules,
+    Command,
+    DivergingEpoch,
+    Rule,
+    What,
+    WireEvent,
+    answered_isrs,
+    asked_isrs,
+)
 from ebbtide import run_clock
 
 _CHUNK_BYTES = 256 << 10

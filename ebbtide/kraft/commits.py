@@ -13,25 +13,84 @@ answers, and then flushes them together. So a batch that a follower had while th
 the last of its round, and the leader flushed it before it appended what follows. In a quorum of one voter, nothing
 is said: there, no follower's question tells a look at the middle of a write from the end of one.
 
-In a dynamic quorum the majority is one of the voters that rule over the batch (`ebbtide.kraft.voters`), each with the
+In a dynamic quorum the majority is one of the voters that rule over the batch (`ebbtide.kraft.commits`), each with the
 disk that votes. Observers count for nothing.
 
 A batch that a majority has acknowledged is committed if no newer epoch is seen anywhere: then that majority took it
 from the leader of its own epoch, and every later leader has it. A batch of an older epoch may be on a majority and
 still be undone.
+
+The voters of a dynamic quorum, which records of the metadata log say (KIP-853).
+
+A voter is a controller with one disk: its id and the directory id of the disk. With another disk it is an observer. A
+set of voters rules over the batch that has its record, and over all batches behind it up to the next record: a leader
+counts by the newest record of its own log. Two neighbouring sets differ in one voter, and a leader appends a record
+only once the one before is committed. Any majority of a set therefore shares a voter with any majority of its
+neighbours, and what a majority of the ruling set acknowledged stays.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
 
 import msgspec
 
-from ebbtide.kraft.follower import BatchId
-from ebbtide.kraft.voters import VoterSet, ruling_set
+from ebbtide.kraft.follower import BatchId, FollowedItem
+from ebbtide.kraft.records import MetadataRecord
+
+VOTERS_RECORD = "VotersRecord"
+
+
+class VoterSet(msgspec.Struct, frozen=True, kw_only=True):
+    """The voters of one record: the directory id of each, by controller id. The epoch is that of the record."""
+
+    metadata_offset: int
+    epoch: int
+    voters: Mapping[int, str]
+
+    def majority_of(self, having: Mapping[int, str | None]) -> tuple[int, ...] | None:
+        """Return the voters among the controllers `having` something, if they are a majority; else None.
+
+        Each comes with the directory id of its disk, None if that is not known: then it counts as the voter's.
+        """
+        found = tuple(one for one in sorted(having) if one in self.voters and having[one] in (None, self.voters[one]))
+        return found if len(found) > len(self.voters) // 2 else None
+
+
+class _Voter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    voter_id: int
+    voter_directory_id: str
+
+
+class _VotersRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    voters: tuple[_Voter, ...]
+
+
+def voter_set_of(record: MetadataRecord) -> VoterSet:
+    """Return the voters that a VotersRecord says."""
+    voters = record.as_type(_VotersRecord).voters
+    return VoterSet(
+        metadata_offset=record.offset,
+        epoch=record.epoch,
+        voters={one.voter_id: one.voter_directory_id for one in voters},
+    )
+
+
+def voter_sets_in(items: Iterable[FollowedItem]) -> list[VoterSet]:
+    """Return the sets of voters in what was read of a log at rest, oldest first."""
+    return [
+        voter_set_of(one)
+        for one in items
+        if isinstance(one, MetadataRecord) and one.name == VOTERS_RECORD and one.undecoded is None
+    ]
+
+
+def ruling_set(sets: Sequence[VoterSet], next_offset: int) -> VoterSet | None:
+    """Return the set that rules over a batch which ends before `next_offset`; None: no record says it."""
+    return next((one for one in reversed(sets) if one.metadata_offset < next_offset), None)
 
 
 class CommittedBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from ebbtide.kraft.commits import VoterSet
 from ebbtide.kraft.follower import FollowedItem, LogGap, LogTruncated, SnapshotStarted
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.kraft.state import MetadataState
-from ebbtide.kraft.voters import VoterSet
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ebbtide import run_clock
-from ebbtide.kraft.commits import CommittedBatch, CommitWatch
+from ebbtide.kraft.commits import CommittedBatch, CommitWatch, VoterSet
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.image import MetadataImage
-from ebbtide.kraft.voters import VoterSet
 from ebbtide.logs.checkpoint_file import directory_id_in
 
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ebbtide.kraft import messages as m
+from ebbtide.kraft.commits import VoterSet, voter_set_of
 from ebbtide.kraft.records import MetadataRecord
-from ebbtide.kraft.voters import VoterSet, voter_set_of
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 from ebbtide.releases.known_releases import METADATA_VERSION

@@ -19,7 +19,7 @@ from ebbtide.record.contents import check_contents
 from ebbtide.record.files import check_ended, is_going, write_atomically
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.node_times import NodeEnd
-from ebbtide.record.wire_facts import WireFacts
+from ebbtide.record.own_producers import WireFacts
 from ebbtide.releases.builds import RecordedBuild
 from ebbtide.releases.known_releases import shown_release
 from ebbtide.scenario.foreign_files import foreign_error_at

@@ -1,4 +1,4 @@
-"""What became of the records that a producer of the user's own sent through published ports."""
+"""What a record says of a user's own clients: how far their traffic was recorded, and what became of their records."""
 
 from __future__ import annotations
 
@@ -28,3 +28,20 @@ class OwnProducer(msgspec.Struct, frozen=True, kw_only=True):
         fate = "that are lost" if self.lost > 1 else "that is lost"
         name = "no client.id" if self.client is None else f"client.id {self.client}"
         return f"your producer ({name}, acks={acks}) got acks for {records} {fate}: {self.why}"
+
+
+class WireFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the table `wire` rests on: the traffic of published ports, as far as it was recorded.
+
+    - `why_incomplete` says why the table is missing, or lacks rows; null: it has all that the recorded APIs said.
+    - `unrecorded`: how many requests of other APIs passed, by their names.
+    - `unread` says in words what could not be read, with its count.
+    - `no_final_read` says for each `topic-partition` that was not read at the end, why.
+    - `waited_s` is how long clients were slowed for lack of room, over all connections.
+    """
+
+    why_incomplete: str | None = None
+    unrecorded: dict[str, int] = {}
+    unread: dict[str, int] = {}
+    no_final_read: dict[str, str] = {}
+    waited_s: float = 0.0

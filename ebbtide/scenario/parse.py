@@ -27,9 +27,8 @@ from ebbtide.scenario.safety import validate_words
 from ebbtide.scenario.shipped import show_example
 from ebbtide.scenario.steps.table import help_of_kind
 from ebbtide.scenario.validate import validate
-from ebbtide.scenario.validate_effects import validate_effects
 from ebbtide.scenario.validate_predictions import validate_predictions
-from ebbtide.scenario.validate_usefulness import validate_usefulness
+from ebbtide.scenario.validate_usefulness import validate_effects, validate_usefulness
 from ebbtide.untrusted.files import UnreadableFile, is_file, read_text
 from ebbtide.untrusted.values import decode_toml
 

@@ -33,8 +33,8 @@ from ebbtide.scenario.validate_admin import (
     validate_error_name,
     validate_replicas,
 )
-from ebbtide.scenario.validate_directories import validate_directory
 from ebbtide.scenario.validate_features import validate_feature_name
+from ebbtide.scenario.validate_quorum import validate_directory
 from ebbtide.scenario.validate_triggers import validate_api, validate_trigger
 from ebbtide.scenario.words import PartitionName
 

@@ -32,7 +32,7 @@ from ebbtide.scenario.triggers import (
     ReplicasTrigger,
     Trigger,
 )
-from ebbtide.scenario.validate_directories import validate_directory
+from ebbtide.scenario.validate_quorum import validate_directory
 from ebbtide.scenario.words import PartitionName
 from ebbtide.suggestions import bracketed_suggestion
 

@@ -1,6 +1,7 @@
 """Makes a snapshot of what people have at hand instead of a cluster: Kafka's listings, and files that make clusters.
 
 Several files are of one cluster. What they do not say is assumed in the weakest way, and a note says so.
+The listings are those of kafka-topics, kafka-features and kafka-configs --describe.
 """
 
 from __future__ import annotations
@@ -9,8 +10,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from ebbtide import properties_file
 from ebbtide.errors import UsageError
+from ebbtide.releases.feature_levels import METADATA_VERSIONS
+from ebbtide.releases.known_releases import METADATA_VERSION
 from ebbtide.scenario.foreign_files import (
     COMPOSE_FILE,
     CONFIGS_LIST,
@@ -22,12 +27,127 @@ from ebbtide.scenario.foreign_files import (
 )
 from ebbtide.shown_text import plural
 from ebbtide.snapshot.compose_files import read_compose
-from ebbtide.snapshot.described import DescribedNode, FileFacts, merged, raise_problems, value_problems
-from ebbtide.snapshot.listings import read_configs, read_features, read_topics
-from ebbtide.snapshot.model import OF_FILES, SNAPSHOT_VERSION, ClusterSnapshot, check_snapshot
+from ebbtide.snapshot.described import DescribedNode, FileFacts, PlannedTopic, merged, raise_problems, value_problems
+from ebbtide.snapshot.model import (
+    BROKER_NAMES,
+    OF_FILES,
+    SNAPSHOT_VERSION,
+    ClusterSnapshot,
+    SnapshotPartition,
+    SnapshotTopic,
+    check_snapshot,
+)
 from ebbtide.snapshot.planned import brokers_of, plan_topics, release_in, voters_of, with_configs
 from ebbtide.snapshot.strimzi_files import read_strimzi
 from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file
+
+_LIST = "kafka-topics.sh --bootstrap-server HOST:PORT --describe > topics.txt"
+_DESCRIBE = "kafka-features.sh --bootstrap-server HOST:PORT describe > features.txt"
+_COLUMN = re.compile(r"([A-Z][A-Za-z ]*): *([^\t]*)")
+_IDS = re.compile(r"[0-9]{1,10}(?:, *[0-9]{1,10})*")
+_OF_WHOM = re.compile(r"^(Dynamic|All|Default) configs for (topic|brokers?) (\S+) ")
+_CONFIG = re.compile(r"^\s+([a-z][a-z0-9._-]*)=(.*?)(?: sensitive=\S+(?: synonyms=\{.*\})?)?\s*$")
+
+
+def read_topics(path: Path, text: str) -> FileFacts:
+    """Return the topics of `kafka-topics --describe`, whose columns stand behind their names."""
+    found: dict[str, SnapshotTopic] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        columns = {name.strip(): value.strip() for name, value in _COLUMN.findall(line)}
+        name = columns.get("Topic")
+        if name is None:
+            continue
+        topic = found.setdefault(name, SnapshotTopic(name=name, partitions=(), internal=name.startswith("__")))
+        if "Partition" in columns:
+            partition = _partition(path, number, columns)
+            found[name] = msgspec.structs.replace(topic, partitions=(*topic.partitions, partition))
+        elif "Configs" in columns:
+            pairs = (one.partition("=")[::2] for one in columns["Configs"].split(","))
+            configs = {key.strip(): value.strip() for key, value in pairs if key.strip() in BROKER_NAMES}
+            found[name] = msgspec.structs.replace(topic, configs=configs)
+    return FileFacts(topics=tuple(found.values()))
+
+
+def _partition(path: Path, line: int, columns: dict[str, str]) -> SnapshotPartition:
+    def ids(name: str) -> tuple[int, ...] | None:
+        text = columns.get(name, "")
+        if text in ("", "N/A"):
+            return () if text == "" and name in columns else None
+        if not _IDS.fullmatch(text):
+            got = f"{name}: {text[:60]}"
+            raise UsageError(
+                "not ids of brokers", where=f"{path}:{line}", got=got, allowed="ids such as 1,2,3", next=_LIST
+            )
+        return tuple(int(one) for one in text.split(","))
+
+    leader = columns.get("Leader", "none")
+    return SnapshotPartition(
+        index=int(columns["Partition"]) if columns["Partition"].isdecimal() else 0,
+        leader=int(leader) if leader.isdecimal() else -1,
+        replicas=ids("Replicas") or (),
+        isr=ids("Isr") or (),
+        elr=ids("Elr"),
+        last_known_elr=ids("LastKnownElr"),
+        adding=ids("Adding Replicas") or (),
+        removing=ids("Removing Replicas") or (),
+    )
+
+
+def read_features(path: Path, text: str) -> FileFacts:
+    """Return the finalised levels of `kafka-features describe`, and the metadata.versions that the node supports."""
+    features: dict[str, int] = {}
+    supported: tuple[int, int] | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        columns = {name.strip(): value.strip() for name, value in _COLUMN.findall(line)}
+        if "Feature" not in columns:
+            continue
+        names = ("SupportedMinVersion", "SupportedMaxVersion", "FinalizedVersionLevel")
+        texts = [columns.get(one, "") for one in names]
+        levels = [METADATA_VERSIONS.get(one, int(one) if one.isdecimal() else -1) for one in texts]
+        if min(levels) < 0:
+            got = line.strip()[:100]
+            where, allowed = f"{path}:{number}", f"a line with {', '.join(names)}"
+            raise UsageError("not a feature with its levels", where=where, got=got, allowed=allowed, next=_DESCRIBE)
+        features[columns["Feature"]] = levels[2]
+        if columns["Feature"] == METADATA_VERSION:
+            supported = levels[0], levels[1]
+    return FileFacts(features=features, levels=supported)
+
+
+def read_configs(path: Path, text: str) -> FileFacts:
+    """Return the configs of topics and brokers of `kafka-configs --describe`.
+
+    With `--all`, a broker's values are those in force, whatever set them: they are its properties. Else they are its
+    dynamic ones. A topic's values are its own with or without `--all`, because they are in force there.
+    """
+    found: dict[tuple[str, str, str], dict[str, str]] = {}
+    problems: list[UsageError] = []
+    values: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if (heading := _OF_WHOM.match(line)) is not None:
+            values = found.setdefault((heading[1], heading[2], heading[3]), {})
+        elif (config := _CONFIG.match(line)) is not None and config[2] != "null":
+            problems += value_problems({config[1]: config[2]}, "", {config[1]: number})
+            values[config[1]] = config[2]
+    raise_problems(path, problems)
+    topics = {whom: values for (_, kind, whom), values in found.items() if kind == "topic"}
+    whole = {whom: values for (how, kind, whom), values in found.items() if (how, kind) == ("All", "broker")}
+    return FileFacts(
+        nodes=tuple(
+            DescribedNode(name=f"broker {whom}", properties={**values, "node.id": whom})
+            for whom, values in whole.items()
+        ),
+        planned=tuple(
+            PlannedTopic(name=name, configs={key: value for key, value in values.items() if key in BROKER_NAMES})
+            for name, values in topics.items()
+        ),
+        broker_configs={
+            int(whom) if whom.isdecimal() else None: values
+            for (how, kind, whom), values in found.items()
+            if kind != "topic" and how != "All"
+        },
+    )
+
 
 BYTES_MAX = 64 << 20
 READABLE = (TOPICS_LIST, FEATURES_LIST, CONFIGS_LIST, SERVER_PROPERTIES, COMPOSE_FILE, STRIMZI)

@@ -265,8 +265,7 @@ def _run_verb(typed: ParsedCommand) -> int:
         code = rerun_with_privileges(request, args.argv)
         if code is not None:
             return code
-    from harness.cli.own_files import specification_with_files_of
-    from harness.cli.rule_files import judged_with
+    from harness.cli.rule_files import judged_with, specification_with_files_of
 
     rules = [*getattr(args, "rule", ()), *getattr(args, "properties", ())]
     judged = judged_with(rules, getattr(args, "judge_by", None))

@@ -163,11 +163,10 @@ def _run(
     from ebbtide.scenario.steps.table import KINDS
     from harness.cli.night_work import carrier, follower, judge_of
     from harness.nightly.followup import SHARE, FollowupRunner
-    from harness.nightly.host_limits import split_jobs, unavailable_abilities
     from harness.nightly.job import ReleaseTarget, catalogue_jobs, oldest_runs_first
     from harness.nightly.night import Night, RepeatedFailures
     from harness.nightly.random_jobs import RandomJobs
-    from harness.nightly.shards import jobs_of_shard
+    from harness.nightly.shards import jobs_of_shard, split_jobs, unavailable_abilities
 
     budget_s, targets, scenarios, shard = settings
     impossible = unavailable_abilities(check_host())
@@ -342,7 +341,7 @@ def _close(args: Args, store: Store, plan: NightPlan) -> ExitCode:
     site = write_site(site_of([store]), store.folder / SITE)
     code = exit_code(done, args.fail_on)
     if args.json:
-        from harness.cli.night_outputs import NightOutput
+        from harness.cli.json_outputs import NightOutput
 
         output = NightOutput(
             night=plan.night,

@@ -14,7 +14,7 @@ from harness.cli.options import add_json_option, add_out_option
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
-    from harness.cli.night_outputs import SiteOutput
+    from harness.cli.json_outputs import SiteOutput
     from harness.site.model import Site
 
 SITE = "site"
@@ -84,7 +84,7 @@ def _without_history(folder: Path) -> UsageError:
 
 
 def _output(index: Path, site: Site) -> SiteOutput:
-    from harness.cli.night_outputs import SiteCell, SiteOutput
+    from harness.cli.json_outputs import SiteCell, SiteOutput
     from harness.site.model import CELLS
 
     cells = tuple(

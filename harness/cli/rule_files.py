@@ -1,4 +1,7 @@
-"""The values of --rule and --variant: by which rules a command judges records."""
+"""The values of --rule, --property and --variant: by which rules a command judges records and searches.
+
+The files run as the user.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 
 from ebbtide.record.folder import RecordFolder
 from ebbtide.untrusted.files import path_from
+from harness.cli.command import Args
 
 _paths: tuple[Path, ...] = ()
 _variant: str | None = None
@@ -73,3 +77,23 @@ def note_missing_rules(records: Sequence[Path]) -> None:
                 f"{rules.file or rules.variant} it is judged by {rules.usual}",
                 file=sys.stderr,
             )
+
+
+@contextmanager
+def specification_with_files_of(args: Args) -> Iterator[None]:
+    """Have what the options of a command name in the specification. Raises `UsageError` for a wrong file."""
+    with ExitStack() as used:
+        if (variant := _file_of(args, "variant") or _file_of(args, "judge_by")) is not None:
+            from analysis.spec.own import own_variant
+
+            used.enter_context(own_variant(variant))
+        if (asked := _file_of(args, "property")) is not None:
+            from analysis.spec.own import own_property
+
+            used.enter_context(own_property(asked))
+        yield
+
+
+def _file_of(args: Args, name: str) -> Path | None:
+    value = getattr(args, name, None)
+    return path_from(value).absolute() if value is not None and value.endswith(".py") else None

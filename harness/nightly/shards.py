@@ -1,7 +1,9 @@
-"""Splits the catalogue of a night between machines.
+"""Splits the catalogue of a night between machines, and by what this host can run.
 
 Each machine makes the same split by itself: it depends only on the jobs, and on the run times that
 Ebbtide was measured with. So the shards are disjoint without knowing of each other.
+
+Scenarios that this host cannot run are skipped, and the summary of the night lists them.
 """
 
 from __future__ import annotations
@@ -12,9 +14,14 @@ from statistics import median
 
 import msgspec
 
-from ebbtide.errors import UsageError
+from cluster.doctor import LIBRDKAFKA_CLIENTS, VOLUMES, XFS_POWER_LOSS, Check
+from ebbtide.errors import HarnessError, UsageError
+from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.shipped import measured_rows
+from ebbtide.scenario.steps.table import DISK_TROUBLES
 from harness.nightly.job import Job
+from harness.nightly.store import SkippedJob
+from harness.runner.host import librdkafka_users
 
 SHARDS_MAX = 1000
 
@@ -70,3 +77,55 @@ def measured_s() -> dict[str, float]:
     for row in measured_rows():
         times.setdefault(row.scenario, []).append(row.took_s)
     return {scenario: median(found) for scenario, found in times.items()}
+
+
+def unavailable_abilities(checks: Iterable[Check]) -> dict[str, str]:
+    """Return what the host cannot do, each with the reason.
+
+    The keys are kinds of step, and other abilities that `cluster.doctor` names.
+    """
+    found: dict[str, str] = {}
+    for check in checks:
+        if check.status != "ok":
+            for what in check.disables:
+                found.setdefault(what, f"this host lacks {check.name} ({check.detail})")
+    if VOLUMES in found:
+        # Without volumes, a power loss truncates files, and nodes have no disk that a fault could damage.
+        found = dict.fromkeys(DISK_TROUBLES, found[VOLUMES]) | found
+        # The file system does not matter to truncate.
+        found.pop(XFS_POWER_LOSS, None)
+    return found
+
+
+def split_jobs(
+    jobs: Iterable[Job], scenarios: Iterable[Scenario], impossible: Mapping[str, str]
+) -> tuple[list[Job], tuple[SkippedJob, ...]]:
+    """Split jobs into those that the host can run and those it skips.
+
+    `impossible`: what the host cannot do, as `unavailable_abilities` returns it. Raises `HarnessError` if the
+    host can run none of the jobs.
+    """
+    why = {one.name: impossible[need] for one in scenarios for need in _needs(one) if need in impossible}
+    can, skipped = [], []
+    for job in jobs:
+        if job.scenario in why:
+            skipped.append(SkippedJob(job=job, why=why[job.scenario]))
+        else:
+            can.append(job)
+    if skipped and not can:
+        raise HarnessError(
+            "this host can run none of these scenarios",
+            got="; ".join(dict.fromkeys(one.why for one in skipped)),
+            next="ebbtide doctor",
+        )
+    return can, tuple(skipped)
+
+
+def _needs(scenario: Scenario) -> list[str]:
+    """Return the kinds of step of a scenario, and what else a host may lack for it."""
+    needs = sorted({step.step for step in scenario.steps})
+    if scenario.cluster.file_system == "xfs":
+        needs.append(XFS_POWER_LOSS)
+    if librdkafka_users(scenario):
+        needs.append(LIBRDKAFKA_CLIENTS)
+    return needs

@@ -17,14 +17,13 @@ from ebbtide.scenario.steps.table import HEALERS, KINDS, TAKES_DOWN, StepKind
 from ebbtide.scenario.steps.wire import ReleaseStep
 from ebbtide.scenario.triggers import AckedTrigger
 from harness.random.kind import StepGenerator, waiting_s
-from harness.random.links import LINK_KINDS
+from harness.random.links import LINK_KINDS, RULE_KINDS
 from harness.random.nodes import NODE_KINDS
 from harness.random.quorum import QUORUM_KINDS
 from harness.random.requests import REQUEST_KINDS
 from harness.random.upgrades import UPGRADE
 from harness.random.volumes import MOVE_REPLICA, VOLUME_KINDS
 from harness.random.waits import WAIT
-from harness.random.wires import RULE_KINDS
 from harness.random.world import World
 
 GENERATORS: dict[StepKind, StepGenerator] = {

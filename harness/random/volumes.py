@@ -15,7 +15,7 @@ from ebbtide.scenario.steps.disk import DirectoryStep, MendDiskStep
 from ebbtide.scenario.steps.step import StepSpec, TargetStep
 from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, STARTERS, STEP_TYPES, StepKind
 from ebbtide.scenario.triggers import after
-from ebbtide.scenario.validate_directories import ASSIGNED_SINCE
+from ebbtide.scenario.validate_quorum import ASSIGNED_SINCE
 from ebbtide.scenario.words import PartitionName
 from harness.random.kind import (
     Fit,

@@ -20,8 +20,8 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, VERDICT, Verdict, disturbance_of
 from ebbtide.scenario.steps.table import LOSES_POWER
 from ebbtide.scratch import ScratchFolder
-from harness.replay.answer import ReplayAnswer, answer
 from harness.replay.compare import Repetition, compare
+from harness.replay.finding import ReplayAnswer, answer
 from harness.replay.plan import ReplayPlan, plan
 from harness.replay.recorded_run import LoadedRun, load_run
 from harness.runner.display import Display

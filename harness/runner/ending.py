@@ -11,8 +11,8 @@ import msgspec
 from cluster.runtime.cluster import Runtime
 from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.kraft.image import describe
+from ebbtide.record.own_producers import WireFacts
 from ebbtide.record.rows import PartitionState
-from ebbtide.record.wire_facts import WireFacts
 from ebbtide.scenario.model import Scenario
 from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner.display import Display

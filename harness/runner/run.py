@@ -41,9 +41,9 @@ from ebbtide.record.manifest import (
     failure_keys,
     write_manifest,
 )
+from ebbtide.record.own_producers import WireFacts
 from ebbtide.record.sums import update_sums, write_sums
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
-from ebbtide.record.wire_facts import WireFacts
 from ebbtide.releases.builds import RecordedBuild, build_of, is_build, number_of
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.kafka_settings import DEFAULT_LIBRARY

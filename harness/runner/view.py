@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ebbtide.errors import HarnessError
-from ebbtide.kraft.commits import CommittedBatch
+from ebbtide.kraft.commits import CommittedBatch, VoterSet
 from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.kraft.kip_elr import kip_elr
 from ebbtide.kraft.quorum import QuorumLogs
-from ebbtide.kraft.voters import VoterSet
 from ebbtide.logs.segments import LogEnd, TopicPartition
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role

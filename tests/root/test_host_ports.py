@@ -20,7 +20,7 @@ from cluster.relay.cutting import PRODUCE
 from cluster.relay.publication import Publication
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.namespaces import call_in_namespace
-from ebbtide.record.wire_facts import WireFacts
+from ebbtide.record.own_producers import WireFacts
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import wait_until
 

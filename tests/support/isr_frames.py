@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from base64 import urlsafe_b64decode
 
-from cluster.wire.isr_changes import ALTER_PARTITION
+from cluster.wire.messages import ALTER_PARTITION
 
 TOPIC = "APt247RlTCqY94-zkd20JQ"
 _ID = urlsafe_b64decode(TOPIC + "==")

@@ -23,10 +23,10 @@ from cluster.relay.decoding import Decoder, WireRow
 from cluster.relay.final_log import rows_of_batch
 from ebbtide.logs.batches import whole_batches
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.own_producers import WireFacts
 from ebbtide.record.steps import write_steps
 from ebbtide.record.tables import HANDLED, WIRE
 from ebbtide.record.verdict import Counts, PropertyResult
-from ebbtide.record.wire_facts import WireFacts
 
 KEY = b"k" * 32
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20

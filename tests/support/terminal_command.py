@@ -35,7 +35,7 @@ from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.outcomes import AnalyzedRecord
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
-from harness.cli import judging, main
+from harness.cli import analyze_stdin, main
 from harness.runner import launch, run, side_by_side
 from harness.runner.display import RunState
 
@@ -194,7 +194,7 @@ def patch() -> None:
     side_by_side.run_side_by_side = run_side_by_side  # type: ignore[assignment]
     doctor.require_memory = lambda *_: None  # type: ignore[assignment]
     judging_process.JudgingProcess = JudgingProcess  # type: ignore[misc, assignment]
-    judging.JudgingSession.started = lambda *_: spark  # type: ignore[method-assign, assignment, return-value]
+    analyze_stdin.JudgingSession.started = lambda *_: spark  # type: ignore[method-assign, assignment, return-value]
     java_start.is_first_session = lambda *_: False  # type: ignore[assignment]
     java_start.early_start = lambda *_, **__: contextlib.nullcontext()  # type: ignore[assignment]
     spark_session.session = lambda *_, **__: contextlib.nullcontext(spark)  # type: ignore[assignment]

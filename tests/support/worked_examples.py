@@ -38,9 +38,9 @@ from ebbtide.record.manifest import (
     write_manifest,
 )
 from ebbtide.record.node_times import NodeEnd
+from ebbtide.record.own_producers import WireFacts
 from ebbtide.record.steps import write_steps
 from ebbtide.record.tables import TABLES, WITNESS_SCHEMA
-from ebbtide.record.wire_facts import WireFacts
 
 Row = dict[str, Any]
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20

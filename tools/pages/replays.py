@@ -36,7 +36,7 @@ from ebbtide.record.verdict import read_verdict
 from ebbtide.releases.known_releases import spell_release
 from ebbtide.scenario.catalogue import names
 from ebbtide.scenario.model import MAX_BROKERS
-from harness.cli.judging import JudgingSession, judge_together
+from harness.cli.analyze_stdin import JudgingSession, judge_together
 from harness.replay.compare import Repetition
 from harness.replay.finding import finding
 from harness.replay.recorded_run import LoadedRun, load_run

@@ -44,9 +44,9 @@ def json_outputs() -> tuple[JsonOutput, ...]:
     from ebbtide.record.outcomes import AnalyzedRecord
     from ebbtide.record.rows import PartitionState
     from ebbtide.snapshot.model import ClusterSnapshot
+    from harness.cli.json_outputs import NightOutput, SiteOutput
     from harness.cli.kafka import ReleaseRow
     from harness.cli.kafka_image import RemovedImage
-    from harness.cli.night_outputs import NightOutput, SiteOutput
     from harness.cli.runs import RecordRow
     from harness.cli.runs_compare import CompareOutput
     from harness.cli.runs_pack import PackOutput

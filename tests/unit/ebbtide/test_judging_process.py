@@ -288,15 +288,15 @@ import sys
 from pathlib import Path
 from ebbtide.command import main
 from ebbtide.waiting import pause
-from harness.cli import judging
+from harness.cli import analyze_stdin
 
 def judge(records):
     with Path(FOLDER, "asked").open("a") as asked:
         print(records[0].name, file=asked)
     pause(3600)
 
-judging.JudgingSession.started = lambda *_: None
-judging.judge_together = lambda _session, records: judge(records)
+analyze_stdin.JudgingSession.started = lambda *_: None
+analyze_stdin.judge_together = lambda _session, records: judge(records)
 sys.exit(main())
 """
 _CALLER = """

@@ -24,9 +24,8 @@ from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
 from analysis.record.whole import is_raw_whole
 from ebbtide.errors import UsageError
-from ebbtide.kraft.commits import CommittedBatch, has_batch
+from ebbtide.kraft.commits import CommittedBatch, VoterSet, has_batch, voter_sets_in
 from ebbtide.kraft.follower import MetadataFollower
-from ebbtide.kraft.voters import VoterSet, voter_sets_in
 from ebbtide.logs.checkpoint_file import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import QUORUM_FILE, RAW_DIR

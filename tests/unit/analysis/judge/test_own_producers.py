@@ -10,8 +10,7 @@ from own_history import History, records
 from records import RecordBuilder, as_record
 
 from analysis.judge.own_producers import OwnProducersJudged, judge_own_producers
-from ebbtide.record.own_producers import OwnProducer
-from ebbtide.record.wire_facts import WireFacts
+from ebbtide.record.own_producers import OwnProducer, WireFacts
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import Counts, Verdict
 from harness.cli import analyze_stdin, crash
-from harness.cli.judging import JudgingSession
+from harness.cli.analyze_stdin import JudgingSession
 
 VERDICT = Verdict(run_id="r", outcome="inconclusive", why=[], counts=Counts(sends=0, acked=0, polls=0))
 

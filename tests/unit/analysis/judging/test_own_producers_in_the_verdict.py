@@ -15,10 +15,10 @@ from analysis.judging.one_record import prepare_record, verdict_of
 from analysis.reconcile.model import Reconciliation
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
+from ebbtide.record.own_producers import WireFacts
 from ebbtide.record.sums import write_sums
 from ebbtide.record.tables import WIRE
 from ebbtide.record.verdict import Counts, Verdict
-from ebbtide.record.wire_facts import WireFacts
 
 PREDICTS_NO_LOSS = "tolerated-power-losses-3-2-4.4.0"
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from own_builds import BROKER, SAYS, make_archive, make_build, make_jar, said
 
-from cluster.builds import archive, naming
+from cluster.builds import naming
 from cluster.builds.naming import named_kafka
 from cluster.jars import maven
 from cluster.jars.releases import add_log_binding, cached_releases, ensure, jars_of
@@ -230,7 +230,7 @@ def test_an_archive_leads_nowhere_and_has_an_end(monkeypatch: pytest.MonkeyPatch
     assert "a link or a device" in _packed(_member("libs/kafka.jar", tarfile.LNKTYPE))
     assert "leads out of it" in _packed(_member("/libs/kafka.jar"))
     assert "leads out of it" in _packed(_member("libs/../../kafka.jar"))
-    monkeypatch.setattr(archive, "_BOUNDS", msgspec.structs.replace(archive._BOUNDS, bytes_max=100))
+    monkeypatch.setattr(naming, "_BOUNDS", msgspec.structs.replace(naming._BOUNDS, bytes_max=100))
     assert "too large" in _packed(_member("libs/kafka.jar", size=101))
 
 

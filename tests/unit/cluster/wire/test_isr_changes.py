@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from isr_frames import TOPIC, answer, request
 
-from cluster.wire.isr_changes import answered_isrs, asked_isrs
-from cluster.wire.messages import AnsweredIsr, AskedIsr
+from cluster.wire.messages import AnsweredIsr, AskedIsr, answered_isrs, asked_isrs
 
 
 @pytest.mark.parametrize(("version", "client"), [(2, b"1"), (3, b"1"), (3, b""), (3, None)])

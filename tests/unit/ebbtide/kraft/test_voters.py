@@ -8,10 +8,9 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
-from ebbtide.kraft.commits import CommittedBatch
+from ebbtide.kraft.commits import CommittedBatch, VoterSet, ruling_set, voter_sets_in
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.quorum import QuorumLogs
-from ebbtide.kraft.voters import VoterSet, ruling_set, voter_sets_in
 from ebbtide.logs.checkpoint_file import cluster_id_in, directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 

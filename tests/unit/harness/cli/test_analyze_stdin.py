@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from ebbtide.errors import HarnessError
-from harness.cli import analyze_stdin, judging
-from harness.cli.analyze_stdin import _judge_and_print, judge_from_stdin
-from harness.cli.judging import JudgingSession
+from harness.cli import analyze_stdin
+from harness.cli.analyze_stdin import JudgingSession, _judge_and_print, judge_from_stdin
 
 
 def test_records_that_a_bug_keeps_from_being_judged_together_are_judged_one_by_one(
@@ -28,7 +27,7 @@ def test_records_that_a_bug_keeps_from_being_judged_together_are_judged_one_by_o
             raise KeyError
         return {record: HarnessError(f"no {record}") for record in records}
 
-    monkeypatch.setattr(judging, "judge_together", judge)
+    monkeypatch.setattr(analyze_stdin, "judge_together", judge)
     monkeypatch.setattr(JudgingSession, "started", lambda *_: None)
     assert _judge_and_print(JudgingSession(), ["one", "two"], "outcome") == {3}
     assert asked == [["one", "two"], ["one"], ["two"]]
@@ -48,7 +47,7 @@ def test_no_record_is_judged_once_nobody_can_read_the_answers(monkeypatch: pytes
         os.close(ours)
         return {record: HarnessError("no") for record in records}
 
-    monkeypatch.setattr(judging, "judge_together", judge)
+    monkeypatch.setattr(analyze_stdin, "judge_together", judge)
     monkeypatch.setattr(JudgingSession, "started", lambda *_: None)
     monkeypatch.setattr(analyze_stdin, "_start_early", lambda _: None)
     monkeypatch.setattr("sys.stdin", io.StringIO("one\ntwo\n"))

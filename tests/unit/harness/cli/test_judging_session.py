@@ -30,7 +30,7 @@ from pathlib import Path
 from analysis.items import on_spark
 from analysis.spark.session import Jvm
 from ebbtide.errors import EbbtideError
-from harness.cli.judging import JudgingSession, judge_together
+from harness.cli.analyze_stdin import JudgingSession, judge_together
 
 records = [Path(one) for one in sys.argv[1:]]
 pids, errors, session = [], {}, JudgingSession()

@@ -17,8 +17,8 @@ from cluster.doctor import VOLUMES, Check
 from cluster.images.find import Image
 from cluster.runtime.choose import DockerChoice
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
+from harness.cli.json_outputs import NightOutput
 from harness.cli.main import main
-from harness.cli.night_outputs import NightOutput
 from harness.nightly.job import Job
 from harness.nightly.store import FinishedJob, Followup, NightPlan
 

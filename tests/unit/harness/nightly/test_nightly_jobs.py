@@ -26,10 +26,9 @@ from ebbtide.scenario.steps.table import DISK_TROUBLES, WIRE_KINDS
 from harness.cli.night_settings import scenarios_of
 from harness.cli.night_work import RUNS_LOG, carrier, judge_of
 from harness.cli.nightly import _scenarios_of
-from harness.nightly.host_limits import split_jobs, unavailable_abilities
 from harness.nightly.job import Job, ReleaseTarget, catalogue_jobs, oldest_runs_first
 from harness.nightly.random_jobs import RandomJobs
-from harness.nightly.shards import Shard, jobs_of_shard, measured_s, parse_shard
+from harness.nightly.shards import Shard, jobs_of_shard, measured_s, parse_shard, split_jobs, unavailable_abilities
 from harness.nightly.store import NightPlan, SkippedJob
 from harness.nightly.summary import summary_page, trend, write_junit
 from harness.replay.recorded_run import load_run

@@ -12,8 +12,8 @@ from replay_records import LOST, SAVED, judged_otherwise
 from ebbtide.errors import ExitCode
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import read_steps, write_steps
-from harness.replay.answer import answer
 from harness.replay.compare import compare
+from harness.replay.finding import answer
 from harness.replay.recorded_run import LoadedRun, load_run
 from harness.replay.replaying import (
     Replay,

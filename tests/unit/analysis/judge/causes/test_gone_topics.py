@@ -11,7 +11,7 @@ from worked_examples import Example, record_of
 from analysis.judge.causes.gone_topics import of_gone_topics
 from analysis.judge.history.evidence import AttributedAnomaly, Attribution
 from analysis.reconcile.model import LostRange
-from ebbtide.record.wire_facts import WireFacts
+from ebbtide.record.own_producers import WireFacts
 
 
 def cause(folder: Path, steps: str, topic: str = "t", wire: WireFacts | None = None) -> tuple[str | None, str]:

@@ -8,8 +8,8 @@ import pytest
 from own_history import History
 
 from analysis.judge.rules.clients.own_commits_are_kept import RULE
+from ebbtide.record.own_producers import WireFacts
 from ebbtide.record.verdict import PropertyResult
-from ebbtide.record.wire_facts import WireFacts
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from own_history import History, marker, records
 
 from analysis.judge.rules.clients.own_commits_follow_the_handling import RULE
+from ebbtide.record.own_producers import WireFacts
 from ebbtide.record.verdict import PropertyResult
-from ebbtide.record.wire_facts import WireFacts
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from own_history import History, marker, records
 
 from analysis.judge.own_producers import judge_own_producers
 from analysis.judge.rules.clients.own_transactions_are_whole import RULE
+from ebbtide.record.own_producers import WireFacts
 from ebbtide.record.verdict import PropertyResult
-from ebbtide.record.wire_facts import WireFacts
 
 SENT = records("a", "b", producer=(7, 0, 0), transactional=True)
 NEXT = records("c", producer=(7, 0, 2), transactional=True)
