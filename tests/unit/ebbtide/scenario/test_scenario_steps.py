@@ -274,7 +274,7 @@ def test_every_example_of_the_fault_reference_is_a_step_that_is_accepted() -> No
     examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     kinds = set()
     for example in examples:
-        scenario = parse(FILE.format(steps=example), file="docs/faults-network.md")
+        scenario = parse(FILE.format(steps=example), file="docs/faults.md")
         kinds |= {step.step for step in scenario.steps}
     assert {"partition", "isolate", "flap", "limit-bandwidth", "slow-disk", "duplicate-request"} <= kinds
 
