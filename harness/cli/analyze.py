@@ -19,7 +19,7 @@ from harness.cli.analyze_stdin import STDIN, judge_from_stdin
 from harness.cli.command import Args, Command
 from harness.cli.crash import print_error
 from harness.cli.option_values import note_left_out, refuse_folder_of_folders, without_files_beside
-from harness.cli.options import add_fail_on_option, add_json_option, add_rule_option, add_variant_option
+from harness.cli.options import add_fail_on_option, add_json_option, add_judging_options
 from harness.cli.rule_files import note_missing_rules
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def command() -> Command:
         "JSON as the answer. Records of one line, with a NUL between the paths, share their Spark jobs",
     )
     add_fail_on_option(command)
-    add_rule_option(command)
-    add_variant_option(command)
+    add_judging_options(command)
     add_json_option(command)
     command.flag(
         "--many",

@@ -24,11 +24,10 @@ from harness.cli.options import (
     add_budget_option,
     add_jobs_option,
     add_json_option,
+    add_judging_options,
     add_releases_option,
-    add_rule_option,
     add_runtime_option,
     add_times_option,
-    add_variant_option,
 )
 from harness.cli.output import print_json
 from harness.cli.rule_files import judging_options
@@ -111,8 +110,7 @@ def command() -> Group:
         "are listed and the exit code is 0. With loss, committed records that a run lost fail it too",
     )
     add_json_option(command)
-    add_rule_option(command)
-    add_variant_option(command)
+    add_judging_options(command)
     return command
 
 

@@ -205,20 +205,8 @@ def add_fail_on_option(command: CommandBase, default: FailOn = "outcome") -> Non
     )
 
 
-def add_variant_option(command: CommandBase) -> None:
-    """Declare --variant of a verb that judges."""
-    command.option(
-        "--variant",
-        dest="judge_by",
-        metavar="NAME",
-        help="judge by this variant of the protocol, such as kip966, or by that of a release. The default is that of "
-        "the release nearest to what ran (docs/own-kafka.md). A Python file with a variant of yours runs as you "
-        "(docs/own-variant.md)",
-    )
-
-
-def add_rule_option(command: CommandBase) -> None:
-    """Declare --rule and --property."""
+def add_judging_options(command: CommandBase) -> None:
+    """Declare --rule, --property and --variant: by what a verb judges, besides the rules of the release."""
     command.option(
         "--rule",
         repeated=True,
@@ -234,4 +222,12 @@ def add_rule_option(command: CommandBase) -> None:
         completes=completing.complete_file,
         help="check the property in this Python file in each recorded state of a partition (repeatable; see "
         "docs/own-variant.md). The file runs as you",
+    )
+    command.option(
+        "--variant",
+        dest="judge_by",
+        metavar="NAME",
+        help="judge by this variant of the protocol, such as kip966, or by that of a release. The default is that of "
+        "the release nearest to what ran (docs/own-kafka.md). A Python file with a variant of yours runs as you "
+        "(docs/own-variant.md)",
     )

@@ -17,13 +17,12 @@ from harness.cli.options import (
     add_fail_on_option,
     add_jobs_option,
     add_json_option,
+    add_judging_options,
     add_launch_options,
     add_record_argument,
     add_releases_option,
-    add_rule_option,
     add_seed_option,
     add_times_option,
-    add_variant_option,
 )
 from harness.cli.output import print_json
 from harness.cli.progress import judging_note
@@ -70,8 +69,7 @@ def command() -> Command:
     add_times_option(command, "replays on each release", 1)
     add_seed_option(command, "the seed of other broker ids; nothing else changes (default: the record's ids)")
     add_fail_on_option(command)
-    add_rule_option(command)
-    add_variant_option(command)
+    add_judging_options(command)
     add_json_option(command)
     add_jobs_option(command)
     add_launch_options(command)

@@ -17,12 +17,11 @@ from harness.cli.options import (
     add_feature_option,
     add_jobs_option,
     add_json_option,
+    add_judging_options,
     add_launch_options,
     add_new_cluster_option,
     add_releases_option,
-    add_rule_option,
     add_seed_option,
-    add_variant_option,
 )
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
@@ -57,8 +56,7 @@ def command() -> Command:
     )
     add_seed_option(command)
     add_fail_on_option(command)
-    add_rule_option(command)
-    add_variant_option(command)
+    add_judging_options(command)
     add_json_option(command)
     command.flag("--no-judge", hidden=True, help="only record the runs, which another process judges; exit code 2")
     command.flag(

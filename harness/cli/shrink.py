@@ -19,12 +19,11 @@ from harness.cli.options import (
     add_budget_option,
     add_jobs_option,
     add_json_option,
+    add_judging_options,
     add_launch_options,
     add_out_option,
     add_record_argument,
-    add_rule_option,
     add_times_option,
-    add_variant_option,
 )
 from harness.cli.output import print_json
 from harness.cli.parameters import duration_s_of
@@ -57,8 +56,7 @@ def command() -> Command:
     add_json_option(command)
     add_jobs_option(command)
     add_launch_options(command)
-    add_rule_option(command)
-    add_variant_option(command)
+    add_judging_options(command)
     return command
 
 
