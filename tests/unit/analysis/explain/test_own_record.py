@@ -13,8 +13,11 @@ from analysis.explain.own_record import explain_own
 from analysis.explain.page import render_page
 from analysis.explain.text import render_text
 from analysis.judge.own_producers import judge_own_producers
+from ebbtide.errors import ExitCode
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.manifest import write_manifest
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
+from harness.cli.main import main
 
 AT = TopicPartition("orders", 0)
 
@@ -75,6 +78,21 @@ def test_a_record_of_an_aborted_transaction_is_there_for_nobody(history: History
     life = life_of(history, 2, tmp_path)
     assert life is not None
     assert life.headline == "Your record orders-0:2 is there, and its transaction was aborted"
+
+
+def test_without_a_place_the_first_lost_record_of_own_clients_is_explained(
+    history: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history.run.led_by(2, epoch=3, at_ns=10_000)
+    history.final = [records("a"), records("other", at=1, epoch=3)]
+    record = history.record(tmp_path / "run")
+    write_manifest(record.folder, record.manifest)
+    found = judge_own_producers(record)
+    assert found is not None
+    judged = msgspec.structs.replace(unfinished_verdict("run-1"), outcome="contradicted", own_producers=found.producers)
+    write_verdict(record.folder, judged)
+    assert main(["explain", str(tmp_path / "run")]) == ExitCode.AS_PREDICTED
+    assert capsys.readouterr().out.startswith("Your record orders-0:1 is lost\n")
 
 
 def test_without_a_final_read_nobody_knows(history: History, tmp_path: Path) -> None:
