@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from daemon_up import Up
 
+from analysis.advise import answers
+from analysis.spec.variants import VARIANTS
 from ebbtide.daemon.control import end
 from ebbtide.errors import HarnessError
 
@@ -21,6 +24,26 @@ def _no_real_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a unit test would start a real cluster")
 
     monkeypatch.setattr("harness.runner.run.open_runtime", refuse)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _each_question_of_advice_is_searched_once() -> Iterator[None]:
+    """The same few events are asked about in most tests of the advice, and a search takes up to a second.
+
+    A piece of advice itself searches no question twice, by the same key.
+    """
+    found: dict[Any, Any] = {}
+    search = answers.search_event
+
+    def search_once(release: Any, bounds: Any, acks: Any, states_max: int) -> Any:
+        key = (VARIANTS[release.variant], tuple(sorted(release.features.items())), bounds, acks, states_max)
+        if key not in found:
+            found[key] = search(release, bounds, acks, states_max)
+        return found[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers, "search_event", search_once)
+        yield
 
 
 @pytest.fixture
