@@ -26,14 +26,15 @@ def lag_steps(event: AdvisedEvent, rf: int) -> Steps:
         cut = {"step": "partition", "groups": [[_LEADER], [_FOLLOWERS, "controllers"]]}
         heal = {"step": "heal", "trigger": {"after": "3s"}}
         return [{**cut, "trigger": {"acked": 1000}}, {"step": "wait", "trigger": deposed}, heal, whole]
-    gone: Steps = [{"name": "gone", "step": down, "trigger": _LAG, "target": _LEADER}]
-    disk = _disk(event)
+    # Broker 1 leads. What goes together goes at once, so no step but the first waits.
+    gone = [f"broker({one})" for one in range(1, (event.count or 1) + 1)]
+    wiped = gone if event.budget.get("disks") else []
     return [
         _lag(),
-        *gone,
+        *({"step": down, "target": one, **({"trigger": _LAG} if one == gone[0] else {})} for one in gone),
         {"step": "heal", "trigger": deposed},
-        *disk,
-        {"step": "start", "target": "step(gone)"},
+        *({"step": "wipe-disk", "target": one} for one in wiped),
+        *({"step": "start", "target": one} for one in gone),
         whole,
     ]
 
@@ -50,7 +51,8 @@ def plain_steps(event: AdvisedEvent) -> Steps:
         return [cut, heal, led]
     gone = {"name": "gone", "step": down, "trigger": {"acked": 1000}, "target": _LEADER}
     fenced = {"leader_is": {"partitions": _PARTITIONS, "broker": "none"}}
-    first, *rest = [*_disk(event), {"step": "start", "target": "step(gone)"}]
+    disk: Steps = [{"step": "wipe-disk", "target": "step(gone)"}] if event.budget.get("disks") else []
+    first, *rest = [*disk, {"step": "start", "target": "step(gone)"}]
     back = {"step": "wait", "trigger": {"broker_is": {"broker": "step(gone)", "state": "unfenced"}}, "deadline_s": 60}
     return [gone, {**first, "trigger": fenced}, *rest, back]
 
@@ -86,10 +88,6 @@ def _down(event: AdvisedEvent) -> str | None:
     if budget.get("kills"):
         return "kill"
     return "stop" if budget.get("stops") else None
-
-
-def _disk(event: AdvisedEvent) -> Steps:
-    return [{"step": "wipe-disk", "target": "step(gone)"}] if event.budget.get("disks") else []
 
 
 def _leader_moves(rf: int) -> Steps:

@@ -99,8 +99,6 @@ def _acks_all(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFa
     if shown is None or shown.brokers > MAX_BROKERS:
         return None
     loses = line.acks_all.says == "loses"
-    if loses and line.event.budget.get("disks", 0) > 1:
-        return None  # no replica leads before its directory is assigned (docs/findings/late-directory.md)
     resized = any(one.kind == "resize-first-partition" for one in shown.operations)
     known_bug, violates = _known_violation(line, release) if loses else (None, ())
     settings = group.settings
@@ -135,7 +133,7 @@ def _acks_all(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFa
                 brokers=range(1, shown.brokers + 1),
                 resized=assignment,
             ),
-            restarts=loses and (line.event.when == WORST or settings.rf == 1),
+            restarts=loses and (line.event.when == WORST or line.event.count == settings.rf),
         ),
         predictions=(
             Prediction(
@@ -164,16 +162,17 @@ def _without_late_leaders(steps: Sequence[StepSpec], *, restarts: bool) -> tuple
     """Return the steps without waits for a leader after a disk was replaced.
 
     A broker that returns on a new disk may not lead before the next restart (docs/findings/late-directory.md).
-    `restarts`: no other replica can lead, so that the broker is restarted once it is back.
+    `restarts`: no other replica can lead, so that such brokers are restarted once all of them are back.
     """
     kept: list[StepSpec] = []
     for step in steps:
-        wiped = any(isinstance(one, WipeDiskStep) for one in kept)
+        wiped = [one.target for one in kept if isinstance(one, WipeDiskStep)]
         back = step.trigger
         if restarts and wiped and isinstance(back, BrokerTrigger) and back.state == "unfenced":
             # Only a restart after the directory was assigned brings a leader.
-            kept.append(WaitStep(trigger=back, deadline_s=_RESTART_DEADLINE_S))
-            kept.append(RestartStep(target=back.broker, trigger=_DIRECTORY_ASSIGNED))
+            each = [back.replace(broker=one) for one in wiped]
+            kept += [WaitStep(trigger=one, deadline_s=_RESTART_DEADLINE_S) for one in each]
+            kept += [RestartStep(target=one, trigger=_DIRECTORY_ASSIGNED) for one in wiped]
             restarts = False
         if not (wiped and isinstance(step.trigger, LeaderTrigger)):
             kept.append(step)

@@ -100,8 +100,8 @@ def _simple_schedules(event: AdvisedEvent, group: TopicGroup) -> Iterator[list[O
         lost = [Operation("kill", (1,)), Operation("replace-disk", (1,)), Operation("start", (1,))]
         yield lost if event.when != WORST else _while_held_back(1, rf, lost)
     elif kind.startswith("disks-") or kind == "rack-disks":
-        lost_disks = range(1, event.count + 1)
-        yield [Operation(what, (one,)) for what in ("kill", "replace-disk", "start") for one in lost_disks]
+        together = tuple(range(1, event.count + 1))
+        yield [Operation(what, together) for what in ("kill", "replace-disk", "start")]
     elif kind == "kills":
         for last in range(1, min(min_isr, rf) + 1):
             yield _while_held_back(last, rf, _down_and_up("kill", range(1, last + 1)))
@@ -132,7 +132,7 @@ def _new_disk_schedule(rf: int) -> list[Operation]:
 
 
 def _down_and_up(kind: str, brokers: Sequence[int]) -> list[Operation]:
-    return [*(Operation(kind, (one,)) for one in brokers), *(Operation("start", (one,)) for one in brokers)]
+    return [Operation(kind, tuple(brokers)), Operation("start", tuple(brokers))]
 
 
 def _while_held_back(last: int, rf: int, operations: list[Operation]) -> list[Operation]:

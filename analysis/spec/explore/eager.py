@@ -28,6 +28,8 @@ class Operation(NamedTuple):
     - `hold-requests`: the AlterPartition requests of a broker do not arrive.
     - `hold-metadata`: the broker reads nothing more of the metadata log.
     - `release`: the requests arrive.
+
+    Several brokers go down, get new disks or start together: nothing happens by itself between them.
     """
 
     kind: str
@@ -127,10 +129,14 @@ class _Cluster:
         else:
             if operation.kind == "reassign":
                 self._order = [*operation.brokers, *(one for one in self._order if one not in operation.brokers)]
-            move = self._find_move(operation)
-            if move is None:
-                return False
-            self._apply(move)
+                each = [operation]
+            else:
+                each = [operation._replace(brokers=(one,)) for one in operation.brokers] or [operation]
+            for one in each:
+                move = self._find_move(one)
+                if move is None:
+                    return False
+                self._apply(move)
         return True
 
     def _find_move(self, operation: Operation) -> Move | None:
