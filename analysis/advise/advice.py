@@ -41,8 +41,9 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """All that is said about a cluster; `after` and `assumed` are None without an assumption.
 
     `bring_back` is what to do first where brokers are dead. `groups` are the worst first. `changes` are those that
-    save most for the whole cluster. `prices` are those of the assumed release and feature levels. `unchanged` are
-    assumed values that are today's; `changes_nothing`: all are, but for a release that the snapshot does not say.
+    save most for the whole cluster. The first `doubts` of the `notes` say that an answer may be wrong. `prices` are
+    those of the assumed release and feature levels. `unchanged` are assumed values that are today's; `changes_nothing`:
+    all are, but for a release that the snapshot does not say.
     """
 
     snapshot: ClusterSnapshot
@@ -56,6 +57,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[AdvisedGroup, ...]
     changes: tuple[ClusterChange, ...] = ()
     notes: tuple[str, ...]
+    doubts: int = 0
     prices: Prices = {}
     unchanged: tuple[str, ...] = ()
     changes_nothing: bool = False
@@ -102,6 +104,7 @@ def advise(
         progress(done, len(groups))
         advised.append(_advised_group(group, snapshot, desk, later, assumed, cache, states_max))
     advised.sort(key=group_badness)
+    notes, doubts = _notes(snapshot, groups, today, after, assumed)
     return Advice(
         snapshot=snapshot,
         release=today,
@@ -113,7 +116,8 @@ def advise(
         defects=defects_of(today),
         groups=tuple(advised),
         changes=tuple(_with_worse(best_changes(advised), groups, desk, snapshot)),
-        notes=(*_notes(snapshot, groups, today, after, assumed), *_unchanged_notes(unchanged, changes_nothing)),
+        notes=(*notes, *_unchanged_notes(unchanged, changes_nothing)),
+        doubts=doubts,
         prices={} if after is None else release_prices(today, after),
         unchanged=tuple(unchanged),
         changes_nothing=changes_nothing,
@@ -256,7 +260,8 @@ def _notes(
     today: ReleaseFacts,
     after: ReleaseFacts | None,
     assumed: Assumption | None,
-) -> list[str]:
+) -> tuple[list[str], int]:
+    """Return the notes; those that say that an answer may be wrong come first, and the second value counts them."""
     notes = [
         *snapshot.notes,
         *snapshot.assumed,
@@ -268,16 +273,17 @@ def _notes(
         f"broker {broker.id} could not be asked for its configs and levels: {broker.problem}"
         for broker in unasked_brokers(snapshot)
     ]
-    missing = sorted(hosting_brokers(snapshot) - {broker.id for broker in snapshot.brokers})
-    if missing:
-        verb, has = ("is", "has") if len(missing) == 1 else ("are", "have")
-        notes.append(f"{brokers_in_words(missing)} {verb} not alive, but {has} replicas")
     if not snapshot.is_planned and not any(broker.configs for broker in snapshot.brokers):
         notes.append("no broker's configs are known; the advice takes Kafka's defaults")
     if any(group.settings.unclean for group in groups) or any(
         broker.configs.get(UNCLEAN) == "true" for broker in snapshot.brokers
     ):
         notes.append(f"the controllers decide on unclean elections, and their own static {UNCLEAN} cannot be read")
+    doubts = len(notes)
+    missing = sorted(hosting_brokers(snapshot) - {broker.id for broker in snapshot.brokers})
+    if missing:
+        verb, has = ("is", "has") if len(missing) == 1 else ("are", "have")
+        notes.append(f"{brokers_in_words(missing)} {verb} not alive, but {has} replicas")
     notes += racks_notes(snapshot)
     if still := [group for group in groups if 1 < group.settings.rf >= group.brokers]:
         count = sum(len(group.topics) for group in still)
@@ -287,4 +293,4 @@ def _notes(
         )
     if after is not None and after.has_elr and not after.is_elr_on and not today.is_elr_on:
         notes.append("the assumed cluster has the ELR off: an upgrade alone does not turn it on")
-    return [*notes, controllers_note(snapshot)]
+    return [*notes, controllers_note(snapshot)], doubts

@@ -71,25 +71,34 @@ class _Standing(NamedTuple):
 
 
 def parse_down(text: str, snapshot: ClusterSnapshot) -> tuple[int, ...]:
-    """Return the brokers that `--down` names, such as `3,4` or `rack=a`. Raises `UsageError`."""
+    """Return the brokers that `--down` names: by id, by address or host, or as `rack=a`. Raises `UsageError`.
+
+    The address of a broker of a file is the name of its service, pod or file.
+    """
     known = {one.id for one in snapshot.brokers} | hosting_brokers(snapshot)
     racks: dict[str, set[int]] = {}
+    named: dict[str, set[int]] = {}
     for broker in snapshot.brokers:
         if broker.rack is not None:
             racks.setdefault(broker.rack, set()).add(broker.id)
+        for name in (broker.address, broker.address.rpartition(":")[0]):
+            named.setdefault(name, set()).add(broker.id)
     found: set[int] = set()
     for part in (one.strip() for one in text.split(",")):
         if part.startswith(_RACK) and part.removeprefix(_RACK) in racks:
             found |= racks[part.removeprefix(_RACK)]
         elif part.isascii() and part.isdigit() and int(part) in known:
             found.add(int(part))
+        elif part and len(named.get(part, ())) == 1:
+            found |= named[part]
         else:
-            named = f", or {_RACK}NAME with {', '.join(sorted(racks))}" if racks else ""
+            others = [f"a name such as {one.address}" for one in snapshot.brokers[:1]]
+            others += [f"{_RACK}NAME with {', '.join(sorted(racks))}"] if racks else []
             raise UsageError(
                 "no broker of this cluster",
                 where=_WHERE,
                 got=repr(part),
-                allowed=f"{brokers_in_words(sorted(known))}{named}",
+                allowed=", or ".join([brokers_in_words(sorted(known)), *others]),
                 next=f"{_WHERE} {min(known, default=1)}",
             )
     return tuple(sorted(found))
@@ -165,9 +174,11 @@ def _quorum(snapshot: ClusterSnapshot, down: AnySet[int]) -> tuple[bool, str] | 
     dead = hosting_brokers(snapshot) - {one.id for one in snapshot.brokers}
     left = len(voters) - len({*gone, *(one for one in voters if one in dead)})
     are = f"{brokers_in_words(gone)} {'is a controller' if len(gone) == 1 else 'are controllers'}, too"
+    counted = f"{left} of {len(voters)} controllers" if left else "no controller"
+    rest = f"{are}; {counted} {'are' if left > 1 else 'is'} left"
     if left >= majority_of(voters):
-        return False, f"{are}; {left} of {len(voters)} controllers are left, enough if all of them run"
-    return True, f"{are}; {left} of {len(voters)} controllers are left: no leader is elected, and no metadata changes"
+        return False, f"{rest}, enough if all of them run"
+    return True, f"{rest}: no leader is elected, and no metadata changes"
 
 
 def _not_searched(partition: SnapshotPartition, release: ReleaseFacts, rf: int) -> str | None:

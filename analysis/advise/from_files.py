@@ -62,7 +62,8 @@ def scenario_from(advice: Advice, facts: FileFacts, *, name: str) -> FilesScenar
         count = sum(len(one.topics) for one in others)
         dropped.append(f"{plural(count, 'topic')} with other settings: {others[0].settings.in_words()} ...")
     if left := sum(one.today.acks_all.says == "loses" for one in group.lines) - (line.today.acks_all.says == "loses"):
-        dropped.append(f"{plural(left, 'more event')} that lose records: `ebbtide advise --scenario` writes them all")
+        verb = "loses" if left == 1 else "lose"
+        dropped.append(f"{plural(left, 'more event')} that {verb} records: `ebbtide advise --scenario` writes them all")
     return FilesScenario(text=brief_text_of(scenario), dropped=tuple(dropped))
 
 
@@ -83,8 +84,11 @@ def _properties(nodes: Sequence[DescribedNode], dynamic: dict[str, str]) -> dict
 
 
 def _without_refused(scenario: Scenario) -> tuple[Scenario, list[str]]:
-    """Return the scenario without the properties that a run refuses or that have no effect there, and why."""
-    why: dict[str, dict[str, None]] = {}
+    """Return the scenario without the properties that a run refuses or that have no effect there, and why.
+
+    A property that brokers obey and controllers do not, or the other way round, is dropped only if neither has it.
+    """
+    why: dict[str, dict[str, str]] = {}
     for _ in range(_ROUNDS_MAX):
         try:
             parse(brief_text_of(scenario), file=scenario.name, strict=True)
@@ -94,9 +98,17 @@ def _without_refused(scenario: Scenario) -> tuple[Scenario, list[str]]:
             if not paths:
                 raise
             for path, reason in paths.items():
-                why.setdefault(reason.partition(" (")[0], {})[path.partition("_properties.")[2]] = None
+                half, _, name = path.partition("_properties.")
+                why.setdefault(name, {})[f"{half.rpartition('.')[2]}s"] = reason.partition(" (")[0]
             scenario = msgspec.structs.replace(scenario, cluster=scenario.cluster.without_properties(set(paths)))
-    return scenario, [f"{', '.join(names)}: {reason}" for reason, names in why.items()]
+    kept = {*scenario.cluster.broker_properties, *scenario.cluster.controller_properties}
+    dropped: dict[tuple[str, str], list[str]] = {}
+    for name, halves in why.items():
+        if name not in kept:
+            # Its own half says more than that the other one does not obey it.
+            reason = min(halves.values(), key=lambda one: "obey it" in one)
+            dropped.setdefault((" and ".join(sorted(halves)), reason), []).append(name)
+    return scenario, [f"of {halves}: {', '.join(names)}: {reason}" for (halves, reason), names in dropped.items()]
 
 
 def _nodes(brokers: int, controllers: int, cluster: ClusterSpec, facts: FileFacts) -> Iterator[str]:

@@ -20,6 +20,7 @@ SCENARIO_FILE, SNAPSHOT = "a scenario file", "a snapshot of a cluster"
 TOPICS_LIST, FEATURES_LIST = "the output of kafka-topics --describe", "the output of kafka-features describe"
 CONFIGS_LIST, SERVER_PROPERTIES = "the output of kafka-configs --describe", "a server.properties of Kafka"
 COMPOSE_FILE, STRIMZI = "a Docker Compose file", "a Strimzi resource"
+READABLE = (TOPICS_LIST, FEATURES_LIST, CONFIGS_LIST, SERVER_PROPERTIES, COMPOSE_FILE, STRIMZI)
 """What `ebbtide advise` reads instead of a snapshot."""
 _NEXT_SCENARIO = "ebbtide scenarios show healthy > my.toml    (a scenario to begin with)"
 _NEXT_FROM = "ebbtide scenarios from {path} > my.toml    (a scenario with its settings)"

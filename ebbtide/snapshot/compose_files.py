@@ -58,17 +58,24 @@ class _Service(NamedTuple):
     image: _Image
     tag: str
     environment: dict[str, YamlValue]
+    mounted: DescribedNode | None
 
 
-def read_compose(path: Path, content: bytes) -> FileFacts:
-    """Return the nodes of a compose file. Raises one `UsageError` with all that is wrong in it."""
+def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]) -> tuple[FileFacts, set[Path]]:
+    """Return the nodes of a compose file, and which of the `given` server.properties its services mount.
+
+    Raises one `UsageError` with all that is wrong in it.
+    """
+    used: set[Path] = set()
     problems: list[EbbtideError] = []
     nodes: list[DescribedNode] = []
     notes: list[str] = []
     releases: list[str] = []
     for document in read_documents(path, content):
         for name, values in document.at("services").table.items():
-            service = _service(name, values)
+            files = {one for source in _mounts(values) for one in _places(path.parent / source) if one in given}
+            used |= files
+            service = _service(name, values, next((given[one] for one in sorted(files)), None))
             if service is None:
                 continue
             for number in range(_replicas(service)):
@@ -82,9 +89,24 @@ def read_compose(path: Path, content: bytes) -> FileFacts:
             UsageError("no service of this compose file is a Kafka node", where="services", allowed=_allowed())
         )
     raise_problems(path, problems)
+    notes += _disks(nodes)
     return FileFacts(
-        nodes=tuple(nodes), is_whole=_has_all_voters(nodes), releases=tuple(releases), notes=(*notes, *_disks(nodes))
-    )
+        nodes=tuple(nodes), is_whole=_has_all_voters(nodes), releases=tuple(releases), notes=tuple(notes)
+    ), used
+
+
+def _mounts(values: YamlValue) -> Iterator[str]:
+    """Yield what a service mounts in the place of a server.properties, or of the folder that has it."""
+    for one in values.at("volumes").items:
+        source, _, target = (one.text or "").partition(":")
+        if one.table:
+            source, target = one.at("source").text or "", one.at("target").text or ""
+        if re.search(r"server\.properties|/mnt/shared/config", target):
+            yield _filled(source)
+
+
+def _places(source: Path) -> tuple[Path, Path]:
+    return source.resolve(), (source / "server.properties").resolve()
 
 
 def _has_all_voters(nodes: list[DescribedNode]) -> bool:
@@ -105,7 +127,7 @@ def _allowed() -> str:
     return "a service with KAFKA_PROCESS_ROLES, or of apache/kafka, bitnami/kafka or confluentinc/cp-kafka"
 
 
-def _service(name: str, values: YamlValue) -> _Service | None:
+def _service(name: str, values: YamlValue, mounted: DescribedNode | None) -> _Service | None:
     """Return a service that is a Kafka node; None for any other."""
     named = _filled(values.at("image").text or "")
     repository, _, tag = named.partition("@")[0].rpartition(":") if ":" in named.rpartition("/")[2] else (named, "", "")
@@ -115,7 +137,8 @@ def _service(name: str, values: YamlValue) -> _Service | None:
         image = _IMAGES[0]
     says_so = any(f"{image.prefix}{one}" in environment for one in _OF_A_NODE)
     runs_image = image is not _UNKNOWN and values.at("command").content is values.at("entrypoint").content is None
-    return _Service(name, values, image, tag, environment) if says_so or runs_image else None
+    is_node = says_so or runs_image or mounted is not None
+    return _Service(name, values, image, tag, environment, mounted) if is_node else None
 
 
 def _environment(values: YamlValue) -> dict[str, YamlValue]:
@@ -147,7 +170,7 @@ def _node(service: _Service, number: int) -> tuple[DescribedNode, list[UsageErro
     }
     values = {name: value for name, (value, _) in said.items() if not _VARIABLE.search(value)}
     own = service.image.own if service.image.own_beside_others or not values else {}
-    properties = {**own, **values}
+    properties = {**(own if service.mounted is None else service.mounted.properties), **values}
     if number:
         properties = {name: value for name, value in properties.items() if name not in ("node.id", "broker.id")}
     lines = {name: line for name, (_, line) in said.items()}
@@ -192,10 +215,8 @@ def _notes_of(service: _Service) -> Iterator[str]:
         yield f"the env_file of {service.name} was not read: settings there are not known"
     if service.values.at("extends").content is not None:
         yield f"what {service.name} extends was not read: settings there are not known"
-    for one in service.values.at("volumes").items:
-        target = one.at("target").text or (one.text or "").partition(":")[2]
-        if re.search(r"server\.properties|/mnt/shared/config", target):
-            yield f"{service.name} mounts a server.properties: give the files of all nodes in place of this one"
+    if service.mounted is None and any(True for _ in _mounts(service.values)):
+        yield f"{service.name} mounts a server.properties, which was not read: give it beside this file"
     for key, value in service.environment.items():
         if key.startswith(service.image.prefix) and (found := _VARIABLE.search(_filled(value.text or ""))):
             name = _property(key, service.image.prefix)

@@ -11,7 +11,7 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.named_files import write_named_file
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
-from ebbtide.scenario.foreign_files import SNAPSHOT, foreign_file_error
+from ebbtide.scenario.foreign_files import READABLE, SNAPSHOT, foreign_file_error
 from ebbtide.untrusted.files import UnreadableFile, read_file
 from ebbtide.untrusted.values import decode_json
 
@@ -154,7 +154,11 @@ def read_snapshot(path: Path) -> ClusterSnapshot:
         snapshot = decode_json(content, ClusterSnapshot)
     except msgspec.DecodeError as error:
         not_one = UsageError(
-            f"not {SNAPSHOT}", where=str(path), got=str(error)[:300], allowed="a file of --save", next=_NEXT
+            f"not {SNAPSHOT}",
+            where=str(path),
+            got=str(error)[:300] if content.lstrip().startswith(b"{") else "no file that Ebbtide knows",
+            allowed=f"a file of --save, or {', '.join(READABLE)}",
+            next=_NEXT,
         )
         raise foreign_file_error(str(path), content, SNAPSHOT) or not_one from None
     check_snapshot(snapshot, str(path))

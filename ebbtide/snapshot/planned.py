@@ -115,7 +115,7 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
         brokers.append(
             SnapshotBroker(
                 id=one,
-                address=f"broker-{one}",
+                address=nodes[one].name if one in nodes else f"broker-{one}",
                 rack=nodes[one].properties.get("broker.rack") if one in nodes else None,
                 configs={name: properties[other] for name, other in BROKER_NAMES.items() if other in properties},
             )

@@ -20,6 +20,7 @@ from ebbtide.scenario.foreign_files import (
     COMPOSE_FILE,
     CONFIGS_LIST,
     FEATURES_LIST,
+    READABLE,
     SERVER_PROPERTIES,
     STRIMZI,
     TOPICS_LIST,
@@ -150,7 +151,6 @@ def read_configs(path: Path, text: str) -> FileFacts:
 
 
 BYTES_MAX = 64 << 20
-READABLE = (TOPICS_LIST, FEATURES_LIST, CONFIGS_LIST, SERVER_PROPERTIES, COMPOSE_FILE, STRIMZI)
 
 
 def is_of_text(path: Path) -> bool:
@@ -165,6 +165,8 @@ def describe_files(paths: Sequence[Path]) -> FileFacts:
     """Return what the files say together. Raises `UsageError` for other files, and for a line without sense."""
     facts: list[FileFacts] = []
     strimzi: dict[Path, bytes] = {}
+    nodes: dict[Path, DescribedNode] = {}
+    compose: dict[Path, bytes] = {}
     for path in paths:
         content = read_file(path, what="the file", bytes_max=BYTES_MAX)
         text = content.decode("utf-8", "replace")
@@ -176,12 +178,9 @@ def describe_files(paths: Sequence[Path]) -> FileFacts:
         elif kind == CONFIGS_LIST:
             facts.append(read_configs(path, text))
         elif kind == SERVER_PROPERTIES:
-            facts.append(_server_properties(path, content.decode("latin-1")))
+            nodes[path.resolve()] = _server_properties(path, content.decode("latin-1"))
         elif kind in (COMPOSE_FILE, STRIMZI) and len(content) <= SMALL_BYTES_MAX:
-            if kind == STRIMZI:
-                strimzi[path] = content
-            else:
-                facts.append(read_compose(path, content))
+            (strimzi if kind == STRIMZI else compose)[path] = content
         else:
             raise UsageError(
                 "this file does not describe a cluster" if kind not in READABLE else "the file is too large",
@@ -189,12 +188,18 @@ def describe_files(paths: Sequence[Path]) -> FileFacts:
                 got=kind or "no file that Ebbtide knows",
                 allowed=f"one file of --save, or together {', '.join(READABLE)}",
             )
+    mounted: set[Path] = set()
+    for path, content in compose.items():
+        read, used = read_compose(path, content, nodes)
+        facts.append(read)
+        mounted |= used
+    facts.append(FileFacts(nodes=tuple(node for path, node in nodes.items() if path not in mounted)))
     if strimzi:
         facts.append(read_strimzi(strimzi))
     return merged(facts)
 
 
-def _server_properties(path: Path, text: str) -> FileFacts:
+def _server_properties(path: Path, text: str) -> DescribedNode:
     properties = {name: value.strip() for name, value in properties_file.parse(text).items()}
     lines = {
         name: text[: found.start()].count("\n") + 1
@@ -202,7 +207,7 @@ def _server_properties(path: Path, text: str) -> FileFacts:
         if (found := re.search(rf"^[ \t]*{re.escape(name)}\s*[=: ]", text, re.MULTILINE)) is not None
     }
     raise_problems(path, list(value_problems(properties, "", lines)))
-    return FileFacts(nodes=(DescribedNode(name=path.name, properties=properties),))
+    return DescribedNode(name=path.name, properties=properties)
 
 
 def snapshot_of_files(paths: Sequence[Path]) -> ClusterSnapshot:

@@ -88,10 +88,11 @@ def _heading(advice: Advice) -> Iterator[str]:
         prices = prices_of_topics({one.group.topics: one.prices for one in advice.groups})
         for value, price in (advice.prices | prices).items():
             yield f"price: {value}: {price}"
-    for note in advice.notes[:_NOTES_MAX]:
+    shown = max(advice.doubts, _NOTES_MAX)
+    for note in advice.notes[:shown]:
         yield f"note: {note}"
-    if len(advice.notes) > _NOTES_MAX:
-        yield f"note: and {plural(len(advice.notes) - _NOTES_MAX, 'more note')}"
+    if left := advice.notes[shown:]:
+        yield f"note: and {plural(len(left), 'more note')} (--all)"
 
 
 def _change(number: int, change: ClusterChange) -> Iterator[str]:
@@ -115,7 +116,11 @@ def _short_group(advised: AdvisedGroup) -> Iterator[str]:
     listed = _listed(advised)
     counted = Counter(map(_says, listed))
     says = ", ".join(f"{says} by {count}" for says, count in counted.items())
-    says = f"{says} of {len(advised.lines)} events ({listed[0].today.event.likelihood})" if listed else "survives all"
+    says = (
+        f"{says} of {plural(len(advised.lines), 'event')} ({listed[0].today.event.likelihood})"
+        if listed
+        else "survives all"
+    )
     yield f"{advised.group.settings.in_words()}: {says}: {_topics(advised)}"
 
 
@@ -136,8 +141,9 @@ def _group(advised: AdvisedGroup, *, has_then: bool) -> Iterator[str]:
     survive = sum(line.today.acks_all.says == "survives" for line in today)
     acks_1 = sum(line.today.acks_1.says == "loses" for line in today)
     if len(listed) > _EVENTS_MAX:
-        yield f"  and {plural(len(listed) - _EVENTS_MAX, 'more event')} as these"
-    yield f"  survives: {plural(survive, 'event')}; with acks=1, {acks_1} of {plural(len(today), 'event')} lose records"
+        yield f"  and {plural(len(listed) - _EVENTS_MAX, 'more event')} like these"
+    lose = f"{plural(len(today), 'event')} {'loses' if acks_1 == 1 else 'lose'}"
+    yield f"  survives: {plural(survive, 'event')}; with acks=1, {acks_1} of {lose} records"
 
 
 def _topics(advised: AdvisedGroup) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ from ebbtide.errors import ExitCode
 from ebbtide.folders import walk
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Outcome, PredictionKind, Verdict
+from ebbtide.suggestions import did_you_mean
 from harness.cli.command import Args, Group
 from harness.cli.options import add_json_option, add_runs_option
 from harness.cli.output import print_json, print_table
@@ -28,6 +30,7 @@ def command() -> Group:
         dest="action",
         metavar="ACTION",
         runs_bare=True,
+        hint=_hint_on_folder,
     )
     command.lazy_action("compare", "harness.cli.runs_compare", help="put runs on one time axis, and say what differs")
     command.lazy_action("pack", "harness.cli.runs_pack", help="pack a run record into a .tgz, for another machine")
@@ -35,6 +38,12 @@ def command() -> Group:
     command.records.append("runs")
     add_json_option(command)
     return command
+
+
+def _hint_on_folder(word: str, actions: Sequence[str]) -> str:
+    """Return what follows `unknown action` for a word that may be meant as a folder, or as an action."""
+    is_there = Path(word).exists()
+    return f", did you mean `ebbtide runs --runs {shlex.quote(word)}`?" if is_there else did_you_mean(word, actions)
 
 
 def run(args: Args) -> ExitCode:
@@ -48,12 +57,6 @@ def run(args: Args) -> ExitCode:
     from ebbtide.untrusted.files import is_folder
 
     directory = args.runs
-    if is_record(directory):
-        raise UsageError(
-            "this is a run record, not a folder of records",
-            where=str(directory),
-            next=f"ebbtide analyze {shlex.quote(str(directory))}",
-        )
     if not directory.is_dir():
         raise UsageError("no such folder", where=str(directory), next="ebbtide run last-replica-standing --kafka 3.9.1")
     if (directory / "history.jsonl").is_file() and (directory / "runs").is_dir():
@@ -63,7 +66,8 @@ def run(args: Args) -> ExitCode:
             next=f"ebbtide runs --runs {shlex.quote(str(directory / 'runs'))}",
         )
     try:
-        folders = [folder for folder in directory.iterdir() if is_folder(folder) and not folder.name.startswith(".")]
+        inner = [directory] if is_record(directory) else directory.iterdir()
+        folders = [folder for folder in inner if is_folder(folder) and not folder.name.startswith(".")]
     except OSError as error:
         raise UsageError("the folder cannot be read", where=str(directory), got=error.strerror) from None
     has_records = any(map(is_record, folders))

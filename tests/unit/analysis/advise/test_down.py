@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from made_snapshots import ELR, brokers, cluster, topic
 
@@ -98,7 +99,10 @@ def test_controllers_among_them_need_a_majority() -> None:
     )
     both = down(combined, "1,2")
     assert both.quorum is not None
-    assert both.quorum.endswith("1 of 3 controllers are left: no leader is elected, and no metadata changes")
+    assert both.quorum.endswith("1 of 3 controllers is left: no leader is elected, and no metadata changes")
+    alone = down(cluster("3.9", topic("a", 3, 1), controllers=(1,)), "1").quorum
+    assert alone is not None
+    assert "; no controller is left: no leader" in alone
     apart = cluster("3.9", topic("a", 3, 2), controllers=(101, 102, 103))
     assert down(apart, "1").quorum is None
 
@@ -121,4 +125,19 @@ def test_a_rack_stands_for_its_brokers() -> None:
 def test_a_broker_that_the_cluster_has_not_is_an_error(named: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_down(named, cluster("3.9", topic("a", 3, 2)))
-    assert "allowed: brokers 1, 2 and 3, or rack=NAME with r0, r1, r2" in refused.value.render()
+    assert (
+        "allowed: brokers 1, 2 and 3, or a name such as b1:9092, or rack=NAME with r0, r1, r2" in refused.value.render()
+    )
+
+
+@pytest.mark.parametrize("named", ["b2", "b2:9092", "2"])
+def test_a_broker_may_be_named_by_its_address_or_host(named: str) -> None:
+    assert parse_down(f"1, {named}", on("3.9", 3, 2)) == (1, 2)
+
+
+def test_an_empty_name_and_a_host_of_several_brokers_name_none() -> None:
+    local = tuple(msgspec.structs.replace(one, address=f"local:{one.id}") for one in brokers(3, 21))
+    for named in ("", "local"):
+        with pytest.raises(UsageError, match="no broker of this cluster"):
+            parse_down(named, cluster("3.9", topic("a", 3, 2), brokers=local))
+    assert parse_down("local:3", cluster("3.9", topic("a", 3, 2), brokers=local)) == (3,)

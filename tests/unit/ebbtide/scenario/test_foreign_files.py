@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.errors import ExitCode
-from ebbtide.scenario.foreign_files import SCENARIO_FILE, foreign_file_error
-from ebbtide.snapshot.text_files import READABLE
+from ebbtide.scenario.foreign_files import READABLE, SCENARIO_FILE, foreign_file_error
 from harness.cli.main import main
 
 COMPOSE = """# three nodes

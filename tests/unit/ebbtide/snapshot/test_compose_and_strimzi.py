@@ -210,3 +210,28 @@ def test_a_broker_without_its_controllers_is_said_to_depend_on_them(tmp_path: Pa
     assert "what b extends was not read: settings there are not known" in said
     said = read(tmp_path, ALONE.replace("4.1.1", "4.0.0")).assumed
     assert not any("no file is of a controller" in one for one in said)
+
+
+MOUNTS = """services:
+  k:
+    image: apache/kafka:4.1.1
+    environment: {KAFKA_NUM_PARTITIONS: 4}
+    volumes: [MOUNT]
+"""
+
+
+@pytest.mark.parametrize(
+    "mount", ["./k.properties:/opt/kafka/config/server.properties:ro", "{source: ., target: /mnt/shared/config}"]
+)
+def test_a_server_properties_that_a_service_mounts_is_that_service(tmp_path: Path, mount: str) -> None:
+    name = "server.properties" if "{" in mount else "k.properties"
+    (tmp_path / name).write_text("node.id=7\nprocess.roles=broker,controller\nmin.insync.replicas=2\n")
+    compose = tmp_path / "compose.yaml"
+    compose.write_text(MOUNTS.replace("MOUNT", mount))
+    alone = snapshot_of_files([compose])
+    assert "k mounts a server.properties, which was not read: give it beside this file" in alone.assumed
+    snapshot = snapshot_of_files([compose, tmp_path / name])
+    (broker,) = snapshot.brokers
+    assert (broker.id, broker.address, broker.configs) == (7, "k", {"min.insync.replicas": "2"})
+    assert len(snapshot.topics[0].partitions) == 4
+    assert not any("was not read" in one for one in snapshot.assumed)

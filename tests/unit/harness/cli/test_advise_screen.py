@@ -154,3 +154,14 @@ def test_known_bugs_have_their_titles(monkeypatch: pytest.MonkeyPatch, capsys: p
     advice = advise(cluster("3.9", topic("orders", 3, 2)))
     text = " ".join(" ".join(screen_of(advice, monkeypatch, capsys)).split())
     assert all(f"{one.name}: {one.what}" in text for one in advice.defects[:3])
+
+
+def test_no_note_that_an_answer_may_be_wrong_is_hidden(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doubts = tuple(f"the env_file of broker-{one} was not read" for one in range(7))
+    advice = advise(cluster("3.9", topic("orders", 3, 2), assumed=doubts))
+    text = " ".join(" ".join(screen_of(advice, monkeypatch, capsys)).split())
+    assert all(one in text for one in advice.notes[: advice.doubts])
+    assert set(doubts) < set(advice.notes[: advice.doubts])
+    assert "more notes (--all)" in text

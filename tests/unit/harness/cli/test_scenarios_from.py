@@ -80,3 +80,20 @@ def test_a_snapshot_gives_a_scenario_too(tmp_path: Path, capsys: pytest.CaptureF
     scenario, said = made(capsys, saved, "--assume", "kafka=3.9.1", "--topics", "the-*")
     assert scenario.topics["t"].min_isr == 2
     assert "topics with other settings" not in said
+
+
+def test_what_is_dropped_of_brokers_or_controllers_is_said_once_and_of_whom(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "node.id=1\nprocess.roles=broker,controller\nauto.create.topics.enable=true\n"
+        "unclean.leader.election.enable=false\nnum.io.threads=4\nleader.imbalance.check.interval.seconds=10\n"
+    )
+    scenario, said = made(capsys, file, "--assume", "kafka=3.9.1")
+    assert said.count("auto.create.topics.enable") == said.count("node.id") == 1
+    assert "Dropped: of brokers and controllers: node.id, process.roles: a setting that a scenario cannot have" in said
+    assert "auto.create.topics.enable: a property without effect: every topic is there" in said
+    for kept in ("unclean.leader.election.enable", "num.io.threads", "leader.imbalance.check.interval.seconds"):
+        assert kept in {**scenario.cluster.broker_properties, **scenario.cluster.controller_properties}
+        assert kept not in said
