@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from analysis.judge.history.log_lines import UNREADABLE, controller_lines, lines_of, logs_of, time_ns
+from analysis.judge.history.log_lines import UNREADABLE, logs_of, node_lines, time_ns
 from analysis.judge.history.steps import returns_from_a_stop
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS
@@ -119,7 +119,7 @@ def rejection_facts(record: Record, controllers: Sequence[int]) -> Counter[str]:
     )
     logs = logs_of(record, "controller", controllers)
     try:
-        for line in (line for line in controller_lines(record, controllers) if _REJECTED in line):
+        for line in (line for line in node_lines(record, "controller", controllers) if _REJECTED in line):
             facts["alter-partitions-rejected"] += 1
             for reason, pattern in _REASONS.items():
                 facts[f"alter-partitions-rejected-for-{reason}"] += pattern.search(line) is not None
@@ -177,7 +177,7 @@ def _start_after(record: Record, broker: int, since_ns: int) -> Literal["clean",
     """
     logs, clocks = logs_of(record, "broker", (broker,)), record.clocks
     try:
-        for line in (line for log in logs for line in lines_of(log)):
+        for line in node_lines(record, "broker", (broker,)):
             match = _LOADED.match(line)
             if match is not None and time_ns(match[1], clocks) >= since_ns - MILLISECOND_NS:
                 return "unclean" if match[2] else "clean"

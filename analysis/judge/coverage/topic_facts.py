@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
+from analysis.judge.history.log_lines import UNREADABLE, logs_of, node_lines, time_ns
 from analysis.record.groups import Ints
 from analysis.record.record import Record
 from analysis.record.row_batches import Rows
@@ -87,7 +87,7 @@ def _made_of_deleted_topics(record: Record, steps: Sequence[StepEntry], brokers:
     if not deleted or not logs:
         return None if deleted else 0
     try:
-        made = [match for log in logs for line in lines_of(log) if (match := _MADE.match(line))]
+        made = [match for line in node_lines(record, "broker", brokers) if (match := _MADE.match(line))]
         revived = sum(one[2] in deleted and time_ns(one[1], clocks) > deleted[one[2]] for one in made)
     except UNREADABLE:
         return None

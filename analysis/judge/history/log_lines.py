@@ -46,10 +46,17 @@ _APPLIED = re.compile(
 """`Partition.handleAlterPartitionUpdate` (3.9.0)."""
 
 
-_ASKED_OF_CONTROLLERS = re.compile(
-    rb"Rejecting AlterPartition request|Completed transition to |Vote request |Truncated to offset "
-)
-"""What the facts and clauses on controllers look for in their logs; no other line is kept."""
+_ASKED = {
+    "controller": re.compile(
+        rb"Rejecting AlterPartition request|Completed transition to |Vote request |Truncated to offset "
+    ),
+    "broker": re.compile(
+        rb"Truncating to offset |Deleting segments as part of log truncation|previous leader epoch was |ISR updated to "
+        rb"|Waiting for the broker to be unfenced|The broker is in RECOVERY\.|Stopping serving logs in dir"
+        rb"|The current replica is |LogManager.* clean shutdown file was found|(?:Creating new|Expected) partition "
+    ),
+}
+"""What facts, clauses and causes look for in the logs of nodes; no other line is kept."""
 
 
 class AppliedIsr(NamedTuple):
@@ -107,17 +114,17 @@ def lines_of(log: Path) -> Iterator[bytes]:
             yield line
 
 
-def controller_lines(record: Record, controllers: Sequence[int]) -> Iterator[bytes]:
-    """Yield the lines of controllers' logs that anybody asks for. Each log is read once a record.
+def node_lines(record: Record, role: str, nodes: Sequence[int]) -> Iterator[bytes]:
+    """Yield the lines of nodes' logs that anybody asks for; none if a log is missing. Each is read once a record.
 
     Raises one of `UNREADABLE` behind the last line that can be read.
     """
-    for log in logs_of(record, "controller", controllers):
+    for log in logs_of(record, role, nodes):
         if log.name not in record.kept_lines:
             kept: list[bytes] = []
             damage: Exception | None = None
             try:
-                kept.extend(line for line in lines_of(log) if _ASKED_OF_CONTROLLERS.search(line))
+                kept.extend(filter(_ASKED[role].search, lines_of(log)))
             except UNREADABLE as error:
                 damage = error
             record.kept_lines[log.name] = kept, damage
@@ -136,18 +143,17 @@ def time_ns(stamp: bytes, clocks: KafkaClocks) -> int:
     return clocks.time_of(round(at.timestamp() * 1000) * MILLISECOND_NS).at_ns
 
 
-def _matches(record: Record, broker: int, words: bytes, line_of: re.Pattern[bytes]) -> list[re.Match[bytes]]:
-    """Return the lines of a broker's log that have some words; empty if the record lacks the log, or it is damaged."""
+def _matches(record: Record, broker: int, line_of: re.Pattern[bytes]) -> list[re.Match[bytes]]:
+    """Return such lines of a broker's log; empty if the record lacks the log, or it is damaged."""
     try:
-        lines = (line for log in logs_of(record, "broker", (broker,)) for line in lines_of(log) if words in line)
-        return [match for line in lines if (match := line_of.match(line)) is not None]
+        return [match for line in node_lines(record, "broker", (broker,)) if (match := line_of.match(line)) is not None]
     except UNREADABLE:
         return []
 
 
 def truncations(record: Record, broker: int) -> list[Truncation]:
     """Return when a broker truncated its log of a partition, and to which offset."""
-    return _truncations(record, broker, b"Truncating to offset", _TRUNCATED)
+    return _truncations(record, broker, _TRUNCATED)
 
 
 def segment_truncations(record: Record, broker: int) -> list[Truncation]:
@@ -155,20 +161,20 @@ def segment_truncations(record: Record, broker: int) -> list[Truncation]:
 
     That is all that Kafka logs where a replica deletes its whole log, to begin where its leader's log starts.
     """
-    return _truncations(record, broker, b"as part of log truncation", _SEGMENTS_CUT)
+    return _truncations(record, broker, _SEGMENTS_CUT)
 
 
-def _truncations(record: Record, broker: int, words: bytes, line_of: re.Pattern[bytes]) -> list[Truncation]:
+def _truncations(record: Record, broker: int, line_of: re.Pattern[bytes]) -> list[Truncation]:
     return [
         Truncation(match[2].decode(), broker, time_ns(match[1], record.clocks), int(match[3]))
-        for match in _matches(record, broker, words, line_of)
+        for match in _matches(record, broker, line_of)
     ]
 
 
 def epoch_starts(record: Record, broker: int) -> list[EpochStart]:
     """Return what a broker had as it began to lead or to follow."""
     found = []
-    for match in _matches(record, broker, b"starts at leader epoch", _STARTS):
+    for match in _matches(record, broker, _STARTS):
         epoch, log_end, high_watermark, before = map(int, match.group(4, 5, 6, 7))
         place, at_ns, leads = match[3].decode(), time_ns(match[1], record.clocks), match[2] == b"Leader"
         found.append(EpochStart(place, broker, at_ns, epoch, log_end, high_watermark, before, leads))
@@ -212,15 +218,11 @@ def applied_isrs(record: Record, broker: int) -> list[AppliedIsr]:
             tuple(int(member) for member in match[3].split(b",")),
             int(match[4]),
         )
-        for match in _matches(record, broker, b"and version updated to", _APPLIED)
+        for match in _matches(record, broker, _APPLIED)
     ]
 
 
 def line_times(record: Record, broker: int, says: bytes) -> list[int]:
-    """Return when (ns) the broker's log says something; empty if the record lacks that log."""
-    clocks = record.clocks
-    try:
-        lines = (line for log in logs_of(record, "broker", (broker,)) for line in lines_of(log) if says in line)
-        return [time_ns(line.partition(b" ")[0], clocks) for line in lines]
-    except UNREADABLE:
-        return []
+    """Return when (ns) the broker's log says something that `_ASKED` keeps; empty if the record lacks that log."""
+    line_of = re.compile(rb"^(\S+) .*" + re.escape(says))
+    return [time_ns(match[1], record.clocks) for match in _matches(record, broker, line_of)]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.history.log_lines import UNREADABLE, controller_lines, time_ns
+from analysis.judge.history.log_lines import UNREADABLE, node_lines, time_ns
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
@@ -57,7 +57,7 @@ def _votes(record: Record, controller: int) -> Iterator[_Vote]:
     """Yield the votes of a controller; none further if its log is damaged."""
     vote: _Vote | None = None
     try:
-        for line in controller_lines(record, (controller,)):
+        for line in node_lines(record, "controller", (controller,)):
             granted, enters, truncates = _GRANTS.match(line), _ENTERS.search(line), _TRUNCATES.search(line)
             if vote is not None and (granted or (enters and int(enters[1]) != vote.epoch)):
                 yield vote

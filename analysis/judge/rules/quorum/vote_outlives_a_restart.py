@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.history.log_lines import UNREADABLE, controller_lines, time_ns
+from analysis.judge.history.log_lines import UNREADABLE, node_lines, time_ns
 from analysis.judge.history.steps import TOUCHES, step_on_disks_of
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
@@ -57,7 +57,7 @@ def _check(judged: Judged) -> Finding:
 def _states(record: Record, controller: int) -> Iterator[tuple[_State, bool]]:
     """Yield each state that a controller wrote down, and whether it started in that state."""
     try:
-        for line in controller_lines(record, (controller,)):
+        for line in node_lines(record, "controller", (controller,)):
             if _WROTE in line and (match := _STATE.match(line)) is not None:
                 knows = not match[4].startswith(_KNOWS_NOTHING)
                 state = _State(time_ns(match[1], record.clocks), int(match[3]), knows)
