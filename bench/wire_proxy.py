@@ -4,6 +4,8 @@ Run it from a checkout, as root; it needs no Kafka. Two namespaces are on a swit
 server that answers framed requests. The other has connections through the proxy, and connections with the proxy's
 mark, which go directly. Rounds alternate between the two kinds.
 
+A proxy reads the body of an AlterPartition if a rule is about that API. What that takes is measured in this process.
+
 Targets: less than 1 ms more for a request (median), and 50 MB/s or more through the proxy. The exit code is 1 if a
 target is missed.
 """
@@ -25,6 +27,7 @@ from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.children import start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT
+from cluster.wire.isr_changes import ALTER_PARTITION, asked_isrs
 from cluster.wire.tap import MARK, Taps
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.waiting import wait_until
@@ -34,6 +37,8 @@ FETCH = 1
 REQUESTS = 1000
 BIG_BYTES = 1 << 20
 BIG_ANSWERS = 200
+ISR_CHANGES = (1, 10, 100)
+"""How many partitions an AlterPartition is about; a leader asks for all that are due at once."""
 MORE_MS_MAX = 1.0
 MB_PER_S_MIN = 50.0
 
@@ -93,6 +98,25 @@ def mb_per_s(end: socket.socket) -> float:
     return BIG_ANSWERS * BIG_BYTES / 1e6 / (time.perf_counter() - began)
 
 
+def isr_change(partitions: int) -> bytes:
+    """A request (version 3) of broker 1 for the ISR 1, 2 of some partitions of a topic."""
+    isr = b"\x03" + b"".join(struct.pack(">iqx", broker, 40) for broker in (1, 2))
+    several = b"".join(struct.pack(">ii", one, 3) + isr + struct.pack(">bix", 0, 11) for one in range(partitions))
+    body = struct.pack(">iq", 1, 41) + b"\x02" + bytes(16) + bytes([partitions + 1]) + several + bytes(2)
+    head = struct.pack(">hhih", ALTER_PARTITION, 3, 5, 1) + b"1" + bytes(1)
+    return struct.pack(">i", len(head + body)) + head + body
+
+
+def reading_us(partitions: int) -> float:
+    """How much CPU it takes to read what such a request asks for."""
+    frame = isr_change(partitions)
+    assert len(asked_isrs(3, frame)) == partitions
+    began = time.process_time()
+    for _ in range(REQUESTS):
+        asked_isrs(3, frame)
+    return (time.process_time() - began) / REQUESTS * 1e6
+
+
 def measure(ledger: Ledger, folder: Path, rounds: int) -> dict[bool, tuple[list[float], list[float]]]:
     """By whether it went directly: milliseconds a request, and MB/s a round."""
     network = BridgeNetwork(ledger)
@@ -147,6 +171,9 @@ def main() -> int:
         late = sorted(took_ms)[len(took_ms) * 99 // 100]
         name = "direct" if direct else "proxied"
         print(f"{name:<11} {median(took_ms):>11.3f} ms {late:>11.3f} ms {median(speeds):>14.0f} MB/s", flush=True)
+    for partitions in ISR_CHANGES:
+        took_us = median(reading_us(partitions) for _ in range(args.rounds))
+        print(f"an AlterPartition of {partitions:>3} partitions: {took_us:>7.0f} µs to read", flush=True)
     more_ms = median(results[False][0]) - median(results[True][0])
     speed = median(results[False][1])
     good = more_ms < args.max_added_ms and speed >= args.min_mb_per_s
