@@ -299,7 +299,7 @@ def _manifest(tables: Mapping[str, list[Row]], setting: Mapping[str, str]) -> Ma
         kafka=setting.get("kafka", "4.1.0"),
         features=ELR_ON,
         status="complete",
-        topology=Topology(controllers=(100, 101, 102), brokers=(1, 2, 3)),
+        topology=Topology(controllers=(100, 101, 102)[: int(setting.get("controllers", "3"))], brokers=(1, 2, 3)),
         topics={"t": TopicSetup(partitions=1, replication_factor=3, min_isr=int(setting.get("min_isr", "2")))},
         topic_ids={TOPIC_ID: "t"},
         log_dirs=2 if "directory" in setting else None,

@@ -1,7 +1,9 @@
 """KIP-631: a broker whose heartbeats stop is fenced once its session has expired.
 
 Judged where a step ended a broker's process by SIGKILL. A new controller gives each broker a new session, so two are
-allowed where there are several controllers. Steps on controllers, on requests or on the network excuse it.
+allowed where there are several controllers. Steps on controllers, on requests or on the network excuse it. A
+partition does not where there is one controller, which fences by itself, and the partition outlasts the duty: when it
+is healed, a last heartbeat may arrive.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties
+from analysis.judge.rules.duties.duty import SECOND_NS, Duty, end_of_fault, finding_on_duties
 from analysis.judge.rules.findings import Finding
 from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
@@ -30,6 +32,7 @@ def _duties(record: Record) -> Iterator[Duty]:
         for one in steps
         if KINDS[one.step].family in ("process", "disk") and {*controllers}.isdisjoint(one.nodes)
     ]
+    cuts = [one for one in steps if one.step in ("partition", "isolate") and sessions == 1]
     for step in filter(_kills, steps):
         for broker in {*step.nodes} & {*record.manifest.topology.brokers}:
             events = [one for one in record.timeline.brokers if one.broker == broker]
@@ -40,14 +43,15 @@ def _duties(record: Record) -> Iterator[Duty]:
                 continue
             again = [one.times_of(broker).started for one in steps]
             over = [one.first_ns for one in again if one is not None and one.first_ns > ended.last_ns]
-            yield Duty(
+            duty = Duty(
                 about={"broker": broker, "step": step.index},
                 since_ns=ended.last_ns,
                 within_ns=int(sessions * record.session_timeout_s * SECOND_NS),
                 kept_ns=next((one.at_ns for one in events if one.at_ns > ended.last_ns), None),
                 over_ns=min([*over, *([] if step.healed_ns is None else [step.healed_ns])], default=None),
-                despite=elsewhere,
             )
+            lasting = [one.index for one in cuts if (end_of_fault(one) or duty.broken_ns) >= duty.broken_ns]
+            yield duty._replace(despite=[*elsewhere, *lasting])
 
 
 def _kills(step: StepEntry) -> bool:

@@ -117,6 +117,16 @@ def test_a_fault_on_another_broker_keeps_no_controller_from_fencing(tmp_path: Pa
     assert found(DEAD, tmp_path, steps=f"{KILL};step=kill nodes=2 at=30")[0] == "violated"
 
 
+@pytest.mark.parametrize(
+    ("healed", "controllers", "status"), [(60, 1, "violated"), (20, 1, "unknown"), (60, 3, "unknown")]
+)
+def test_one_controller_fences_behind_a_partition_unless_its_end_lets_a_last_heartbeat_through(
+    tmp_path: Path, healed: int, controllers: int, status: str
+) -> None:
+    steps = f"step=partition nodes=1,2 at=4 healed={healed};{KILL}"
+    assert found(DEAD, tmp_path, steps=steps, setting=f"controllers={controllers}")[0] == status
+
+
 def test_a_partition_whose_members_are_all_fenced_waits(tmp_path: Path) -> None:
     assert found(ELIGIBLE, tmp_path, brokers="at=6 broker=2 event=fenced") == ("not-exercised", "")
 
