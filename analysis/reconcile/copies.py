@@ -5,7 +5,8 @@ copied at most once if the offsets of the group are committed with the copies.
 
 A copy is *visible* if a read_committed consumer got it, or if its transaction is committed and the final read got it.
 A copy of an aborted transaction never is: where it is read all the same, that is an aborted-read. A copy that is in
-the final log, and whose transaction ended nobody knows how, *may be* visible.
+the final log, and whose transaction ended nobody knows how, *may be* visible, unless a session of a read_committed
+consumer passed it over (the module final_log_rows): it was not committed.
 
 When it cannot tell, for both kinds: where the run is not complete, since a copy may have no row. Where no
 read_committed consumer read the topic that is copied to from where the final read began to its end, so that copies in
@@ -14,10 +15,12 @@ doubt stay in doubt. A record without the table says nothing of copies, and ther
 
 from __future__ import annotations
 
+from analysis.reconcile.final_log_rows import session_ranges
 from analysis.reconcile.model import GroupsOfKind, WrongCopies
+from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts, PollFacts
+from analysis.spark.columns import PARTITION
 from analysis.spark.sql import DataFrame, F
-from analysis.spark.tables import RecordTables
 
 INPUT = ["run", "group", "topic", "partition", "offset"]
 """What an input is, for one group."""
@@ -51,9 +54,10 @@ def _spans(read: PollFacts, final: PollFacts) -> bool:
     return read.first_offset <= final.first_offset and final.last_offset <= read.last_offset
 
 
-def copies_of(tables: RecordTables) -> DataFrame | None:
+def copies_of(work: Work) -> DataFrame | None:
     """Return the copies, one row each: `visible`, and `may_be_visible`; None if there are none."""
-    if tables.copies is None or tables.polls is None or tables.sends is None:
+    tables, sessions = work.tables, work.shared(session_ranges)
+    if sessions is None or tables.copies is None or tables.polls is None or tables.sends is None:
         return None
     copies = tables.copies.select(*INPUT, "copied_to", "producer", "value").distinct()
     of_copies = F.broadcast(copies.select("run", "value").distinct())
@@ -70,12 +74,21 @@ def copies_of(tables: RecordTables) -> DataFrame | None:
         .groupBy("run", "value")
         .agg(F.max(F.col("isolation") == "read_committed").alias("shown"), F.max("final").alias("standing"))
     )
+    passed = (
+        tables.polls.where("final")
+        .join(of_copies, ["run", "value"], "left_semi")
+        .join(F.broadcast(sessions), PARTITION)
+        .where("exists(sessions, one -> one.read_committed AND one.first < offset AND offset < one.last)")
+        .select("run", "value", F.lit(True).alias("passed"))
+        .distinct()
+    )
     known = copies.join(sent, ["run", "value"], "left").join(got, ["run", "value"], "left")
-    flags = {name: F.coalesce(name, F.lit(False)) for name in ("aborted", "committed", "shown", "standing")}
+    known = known.join(passed, ["run", "value"], "left")
+    flags = {name: F.coalesce(name, F.lit(False)) for name in ("aborted", "committed", "shown", "standing", "passed")}
     known = known.withColumns(flags)
     return known.withColumns(
         {
             "visible": F.expr("NOT aborted AND (shown OR (committed AND standing))"),
-            "may_be_visible": F.expr("NOT aborted AND (shown OR standing)"),
+            "may_be_visible": F.expr("NOT aborted AND (shown OR standing AND (committed OR NOT passed))"),
         }
     )

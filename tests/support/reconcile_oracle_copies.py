@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reconcile_cases import transactional
-from reconcile_oracle_run import compacted_topics, is_final
+from reconcile_oracle_run import compacted_topics, is_final, is_in_final_read, place_of
 from reconcile_oracle_tables import PlacedTables, Row
 from records import RecordBuilder
 
@@ -75,8 +75,20 @@ def is_visible(value: int, tables: PlacedTables, manifest: Manifest, *, certainl
     outcomes, polls = _outcomes(value, tables), [row for row in tables["polls"] if row["value"] == value]
     if "aborted" in outcomes:
         return False
-    stands = any(is_final(row, manifest) for row in polls) and ("committed" in outcomes or not certainly)
-    return stands or any(row["isolation"] == "read_committed" for row in polls)
+    standing = [row for row in polls if is_final(row, manifest)]
+    stands = standing and ("committed" in outcomes or not (certainly or _is_passed_over(standing, tables, manifest)))
+    return bool(stands) or any(row["isolation"] == "read_committed" for row in polls)
+
+
+def _is_passed_over(rows: list[Row], tables: PlacedTables, manifest: Manifest) -> bool:
+    """Whether a read_committed session has a row below one of these, and above it a row that is in the final log."""
+    for row in rows:
+        here = [one for one in tables.polls_at(place_of(row)) if one["isolation"] == "read_committed"]
+        below = {(one["consumer"], one["session"]) for one in here if one["offset"] < row["offset"]}
+        above = [one for one in here if one["offset"] > row["offset"] and not is_final(one, manifest)]
+        if any((one["consumer"], one["session"]) in below and is_in_final_read(one, tables, manifest) for one in above):
+            return True
+    return False
 
 
 def can_judge(copy: Row, tables: PlacedTables, manifest: Manifest) -> bool:

@@ -23,6 +23,7 @@ from reconcile_oracle_tables import Item, PlacedTables
 from records import RecordBuilder
 
 from analysis.judge.rules.groups import input_skipped as rule
+from analysis.reconcile import copies
 from ebbtide.record.manifest import Manifest
 
 KIND = "input-skipped"
@@ -45,6 +46,10 @@ CASES: Cases = {
             ),
             {"input-skipped": [(0, 1)]},
         ),
+        "an input whose copy in doubt a read_committed session passed over is skipped": (
+            lambda b: passed_over(copy(inputs(b, 1, 2, 3), 12, of=1, outcome="unknown")),
+            {"input-skipped": [(1, 2)]},
+        ),
         "an input at the committed offset is not due yet": (
             lambda b: copy(inputs(b, 1, 2), 11, of=0).answer(None, 1, group="copiers"),
             {},
@@ -60,6 +65,13 @@ CASES: Cases = {
         ),
     },
 }
+
+
+def passed_over(b: RecordBuilder) -> RecordBuilder:
+    """A read_committed session gets the copies at 11 and 13, which are committed, and not the one between them."""
+    for value in (11, 13):
+        copy(b, value, of=value - 11).read(value, at=value, partition=1, isolation="read_committed", session=11)
+    return b.answer(None, 3, group="copiers")
 
 
 def answered() -> RecordBuilder:
@@ -89,6 +101,8 @@ MUTANTS: tuple[Mutant, ...] = (
     (rule, "offset < committed", "offset <= committed"),
     (rule, 'F.max("offset")', 'F.min("offset")'),
     (rule, 'where("may_be_visible")', 'where("visible")'),
+    (copies, "OR NOT passed", "OR TRUE"),
+    (copies, "offset < one.last", "TRUE"),
     (rule, "NOT txn_outcome <=> 'committed'", "txn_outcome = 'unknown'"),
     (rule, "NOT txn_outcome <=> 'committed'", "txn_outcome = 'aborted'"),
     (rule, 'where("final AND counts AND value IS NOT NULL")', 'where("value IS NOT NULL")'),

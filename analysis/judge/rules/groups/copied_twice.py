@@ -25,7 +25,7 @@ _SHOWN_MAX = 10
 
 def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if there are no copies."""
-    sent = copies.copies_of(work.tables)
+    sent = copies.copies_of(work)
     if sent is None:
         return None
     twice = (

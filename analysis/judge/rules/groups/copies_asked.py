@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis.reconcile.final_log_rows import SESSIONS
 from analysis.record.groups import BITS, Bools, Ints, bit_of, parts_of
 from analysis.rows.clients import ABORTED, FINAL, HIDDEN
 from analysis.rows.compare import PartitionBlocks
@@ -91,6 +92,7 @@ class CopiesAsked(KindQuestion):
     """Is there an input of a copier that may have two committed copies, or none below its group's offset?"""
 
     whole_tables = ("commits", "copies")
+    row_types = (SESSIONS,)
     _inputs: frozenset[Place] | None = None
 
     def needs_all_blocks(self, summed: RunSums, place: Place) -> bool:

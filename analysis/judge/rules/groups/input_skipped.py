@@ -66,7 +66,7 @@ def _is_of(name: str, topic: str) -> bool:
 
 def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if nothing can be judged."""
-    sent = copies.copies_of(work.tables)
+    sent = copies.copies_of(work)
     judged = [
         {"run": facts.run, "group": group, "topic": topic, "partition": partition}
         for facts in work.runs
