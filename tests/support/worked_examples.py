@@ -292,6 +292,8 @@ def _manifest(tables: Mapping[str, list[Row]], setting: Mapping[str, str]) -> Ma
         lso = int(setting["last_stable"])
         ends = {name: msgspec.structs.replace(one, last_stable=lso) for name, one in ends.items()}
         asked = FinalTransactions(states={"id": "CompleteAbort"}, still=dict.fromkeys(ends, lso))
+    if "prepared" in setting:
+        asked = FinalTransactions(states={"id": "PrepareCommit"}, waited_s=float(setting["prepared"]))
     producer = ProducerSetup(acks=-1, idempotent="idempotent" in setting, transactional="transactional" in setting)
     return Manifest(
         run_id="example",

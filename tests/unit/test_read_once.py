@@ -148,7 +148,7 @@ TAKE_A_PATH = {
     "explain/page.py:write_page": "the page that it writes",
     "items/store.py:_replace": "a folder beside the one that it replaces",
     "judge/history/log_lines.py:lines_of": "a log, which the folder named",
-    "judge/history/markers.py:_batches": "a log, which the folder named",
+    "judge/history/markers.py:batches_in": "a log, which the folder named",
     "judge/rules/own.py:own_rules": "the files of rules that a user named",
     "judge/rules/own.py:read_own_rule": "the file of a user's rule",
     "record/files.py:is_same": "two files of a table, which the folder named",

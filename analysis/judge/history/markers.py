@@ -88,7 +88,7 @@ def markers_of(record: Record, ends: EndsOfTransactions) -> dict[tuple[TopicPart
     for broker in record.manifest.topology.brokers:
         folders = partition_folders(*raw_log_dirs(record.folder / RAW_DIR / f"broker-{broker}"))
         for at in folders.keys() & ends.keys():
-            for offset, marker in _markers_after(_batches(folders[at]), sorted(ends[at])):
+            for offset, marker in _markers_after(batches_in(folders[at]), sorted(ends[at])):
                 seen.setdefault((at, offset), set()).add(marker)
     final = record.manifest.final_offsets
     return {
@@ -116,7 +116,7 @@ def _markers_after(batches: Iterable[Batch], offsets: Sequence[int]) -> Iterator
             waiting.setdefault(batch.producer_id, []).extend((offset, batch.producer_epoch) for offset in asked)
 
 
-def _batches(folder: Path) -> Iterator[Batch]:
+def batches_in(folder: Path) -> Iterator[Batch]:
     """Yield the batches of a log, up to its first damage."""
     for path in segment_files(folder).values():
         for item in scan_file(path, verify=False):

@@ -43,6 +43,7 @@ class Duty(NamedTuple):
     - `kept_ns`: when it was kept; None: it never was.
     - `over_ns`: when nobody owed it any more, kept or not; None: never.
     - `alive_ns`: when a debtor showed itself alive; None: it is unfenced, and its heartbeats say enough.
+    - `controllers_ns`: when the controllers wrote to the metadata log; None: whenever the harness saw it grow.
     - `despite`: the faults, by the index of their step, in spite of which it is owed.
     """
 
@@ -52,6 +53,7 @@ class Duty(NamedTuple):
     kept_ns: int | None = None
     over_ns: int | None = None
     alive_ns: Sequence[int] | None = None
+    controllers_ns: Sequence[int] | None = None
     despite: Collection[int] = ()
 
     @property
@@ -89,7 +91,7 @@ def why_excused(record: Record, duty: Duty) -> str | None:
     for step in record.proven_steps or ():
         if step.index not in duty.despite and _is_in_force(step, since_ns, until_ns):
             return f"step {step.index} ({step.step}) was in force meanwhile"
-    signs = {"the metadata log": _growths(record), "a debtor": duty.alive_ns}
+    signs = {"the metadata log": duty.controllers_ns or _growths(record), "a debtor": duty.alive_ns}
     for who, seen in signs.items():
         stillest_ns = 0 if seen is None else _stillest(seen, since_ns, until_ns)
         if stillest_ns > min(duty.within_ns, record.session_timeout_s * SECOND_NS):

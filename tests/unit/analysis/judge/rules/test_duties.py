@@ -7,7 +7,9 @@ from types import ModuleType
 
 import pytest
 from clause_cases import NOTHING_FOUND, checked
+from evidence_builders import batch
 from worked_examples import example_of, record_of
+from worked_steps import ns
 
 from analysis.judge.rules.duties import (
     dead_broker_is_fenced,
@@ -16,16 +18,18 @@ from analysis.judge.rules.duties import (
     fenced_broker_leaves_isr,
     healed_replica_joins_isr,
     lagging_follower_leaves_isr,
+    prepared_transaction_ends,
     registered_broker_is_unfenced,
 )
 from analysis.judge.rules.judged import Judged
 
-DIRECTORY, DEAD, ELIGIBLE, FENCED, HEALED, REGISTERED = (
+DIRECTORY, DEAD, ELIGIBLE, FENCED, HEALED, PREPARED, REGISTERED = (
     dead_directory_leaves_isr,
     dead_broker_is_fenced,
     eligible_replica_leads,
     fenced_broker_leaves_isr,
     healed_replica_joins_isr,
+    prepared_transaction_ends,
     registered_broker_is_unfenced,
 )
 
@@ -201,3 +205,32 @@ def test_a_follower_that_is_cut_off_from_a_leader_that_goes_on_leaves_the_isr(
     tmp_path: Path, instead: dict[str, str], status: str
 ) -> None:
     assert found(lagging_follower_leaves_isr, tmp_path, **instead)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("instead", "status"),
+    [
+        ({}, "violated"),
+        ({"clock": "from=0 to=20;from=90 to=99"}, "unknown"),
+        ({"clock": "from=0 to=9"}, "unknown"),
+        ({"setting": "transactional prepared=29"}, "not-exercised"),
+        ({"steps": "step=power-loss nodes=1 at=2 healed=3"}, "unknown"),
+        ({"partitions": "leader=1;at=5 isr=1,2"}, "not-exercised"),
+        ({"brokers": "at=80 broker=2 event=fenced;at=81 broker=2 event=unfenced"}, "unknown"),
+    ],
+)
+def test_a_commit_that_is_prepared_ends_where_all_was_well(
+    tmp_path: Path, instead: dict[str, str], status: str
+) -> None:
+    assert found(PREPARED, tmp_path, **instead)[0] == status
+
+
+@pytest.mark.parametrize(("still_s", "status"), [(60, "violated"), (75, "unknown")])
+def test_the_batches_of_the_controllers_show_that_they_were_alive(tmp_path: Path, still_s: int, status: str) -> None:
+    example = example_of(PREPARED.RULE)
+    record = record_of(example._replace(rows={**example.rows, "clock": ["from=0 to=5"]}), tmp_path / "record")
+    log = record.folder / "raw" / "controller-100" / "__cluster_metadata-0" / "00000000000000000000.log"
+    log.parent.mkdir(parents=True)
+    seconds = [second for second in range(99) if not 60 <= second < still_s]
+    log.write_bytes(b"".join(batch(one, [(None, b"", ())], timestamp_ms=ns(one) // 10**6) for one in seconds))
+    assert checked(PREPARED, Judged(record, NOTHING_FOUND, ())).found.status == status

@@ -1,0 +1,76 @@
+"""KIP-98: a transaction whose commit its coordinator has written down ends, with a marker in each of its partitions.
+
+Once the producers have ended, the coordinators are asked for the states of the transactions, for 40 s at most. A
+timeout of the coordinator may begin to abort one as late as that, but only a producer begins a commit. Markers take
+less than a second, and 30 s if a request for them was lost just before. Judged once each fault is healed, where each
+partition has its whole ISR. The controllers' batches in `raw/` show that the host was alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis.judge.history.markers import batches_in
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.duties.duty import PATIENCE, SECOND_NS, Duty, finding_on_duties, healed_ns, unfenced_since
+from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.judged import Judged
+from analysis.record.record import Record
+from analysis.record.timeline import MILLISECOND_NS
+from ebbtide.logs.segments import METADATA_FOLDER
+from ebbtide.record.files import RAW_DIR
+from ebbtide.record.topic_lives import deletion_times
+
+_ALLOWED_S = 13
+_COMMITTING = "PrepareCommit"
+
+
+def _check(judged: Judged) -> Finding:
+    doubt = "a step took records from a log" if judged.record.log_losses else None
+    return finding_on_duties(judged.record, _duties(judged.record), doubt=doubt)
+
+
+def _duties(record: Record) -> Iterator[Duty]:
+    asked, healed = record.manifest.final_transactions, healed_ns(record)
+    unfenced = [unfenced_since(record, broker) for broker in record.manifest.topology.brokers]
+    last = [states[-1] for states in record.timeline.partitions.values()]
+    is_whole = all(state.leader >= 0 and {*state.isr} == {*state.replicas} for state in last)
+    gone = record.manifest.gone_topics or deletion_times(record.proven_steps or ())
+    if asked is None or healed is None or gone or not is_whole:
+        return
+    # Nothing says when the coordinators were asked, only that it was before the end. All had to be well until then.
+    since_ns = max(healed, *(at for at in unfenced if at is not None))
+    for name, state in asked.states.items():
+        about = {"transactional_id": name, "state": state, "waited_s": asked.waited_s}
+        if state == _COMMITTING and asked.waited_s >= PATIENCE * _ALLOWED_S:
+            wrote = _controllers_wrote(record)
+            until_ns = max([*wrote, *(one.at_ns for one in record.clocks.readings)], default=0)
+            within_ns = max(_ALLOWED_S * SECOND_NS, (until_ns - since_ns) // PATIENCE)
+            yield Duty(about=about, since_ns=since_ns, within_ns=within_ns, controllers_ns=wrote)
+        elif state not in (None, _COMMITTING):
+            yield Duty(about=about, since_ns=since_ns, within_ns=0, kept_ns=since_ns)
+
+
+def _controllers_wrote(record: Record) -> list[int]:
+    """Return when (ns) the controllers wrote to the metadata log, by the times of its batches."""
+    folders = [record.folder / RAW_DIR / f"controller-{node}" for node in record.manifest.topology.controllers]
+    times_ms = {batch.base_timestamp_ms for one in folders for batch in batches_in(one / METADATA_FOLDER)}
+    return [record.clocks.time_of(at * MILLISECOND_NS).at_ns for at in sorted(times_ms)]
+
+
+RULE = Clause(
+    kip="KIP-98",
+    check=_check,
+    needed="never",
+    compares_times=True,
+    unknown_when=(
+        "a transaction was being committed for 39 s after the producers had ended, and the metadata log stood still "
+        "meanwhile, or a log lost records. Only where each partition has its whole ISR at the end"
+    ),
+    example="""
+        The coordinator still says at the end that it is about to commit the transaction, after 40 s.
+        setting: transactional prepared=40
+        clock: from=0 to=99
+        gives: transactional_id=id state=PrepareCommit
+    """,
+)
