@@ -18,7 +18,7 @@ import numpy as np
 from analysis.causes.evidence import NEVER
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.kept_topics import topics_whose_records_stay
-from analysis.judge.history.log_lines import Truncation, segment_truncations, truncations
+from analysis.judge.history.log_lines import Truncation, truncations
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.groups import Ints
 from analysis.record.record import Record
@@ -83,8 +83,8 @@ class FindCutRecords(Scan[CutRecords]):
         # Where a log start moved, a replica that is far behind deletes its whole log, and rightly.
         kept = topics_whose_records_stay(record) or ()
         for broker in record.manifest.topology.brokers if places else ():
-            whole = [one for one in segment_truncations(record, broker) if one.partition.rpartition("-")[0] in kept]
-            for one in (*truncations(record, broker), *whole):
+            whole = truncations(record, broker, of_segments=True)
+            for one in (*truncations(record, broker), *(cut for cut in whole if cut.partition.rpartition("-")[0] in kept)):
                 if (place := places.get(one.partition)) is not None:
                     states = record.timeline.states(*place)
                     self._cuts.setdefault(place, []).append(_CutOff(record, one, states))

@@ -151,23 +151,15 @@ def _matches(record: Record, broker: int, line_of: re.Pattern[bytes]) -> list[re
         return []
 
 
-def truncations(record: Record, broker: int) -> list[Truncation]:
-    """Return when a broker truncated its log of a partition, and to which offset."""
-    return _truncations(record, broker, _TRUNCATED)
+def truncations(record: Record, broker: int, *, of_segments: bool = False) -> list[Truncation]:
+    """Return when a broker truncated its log of a partition, and to which offset.
 
-
-def segment_truncations(record: Record, broker: int) -> list[Truncation]:
-    """Return when a broker deleted whole segments to truncate its log, and where the first of them began.
-
-    That is all that Kafka logs where a replica deletes its whole log, to begin where its leader's log starts.
+    `of_segments`: when it deleted whole segments for that, and where the first of them began. That is all that Kafka
+    logs where a replica deletes its whole log, to begin where its leader's log starts.
     """
-    return _truncations(record, broker, _SEGMENTS_CUT)
-
-
-def _truncations(record: Record, broker: int, line_of: re.Pattern[bytes]) -> list[Truncation]:
     return [
         Truncation(match[2].decode(), broker, time_ns(match[1], record.clocks), int(match[3]))
-        for match in _matches(record, broker, line_of)
+        for match in _matches(record, broker, _SEGMENTS_CUT if of_segments else _TRUNCATED)
     ]
 
 
