@@ -84,7 +84,8 @@ class FindCutRecords(Scan[CutRecords]):
         kept = topics_whose_records_stay(record) or ()
         for broker in record.manifest.topology.brokers if places else ():
             whole = truncations(record, broker, of_segments=True)
-            for one in (*truncations(record, broker), *(cut for cut in whole if cut.partition.rpartition("-")[0] in kept)):
+            whole = [one for one in whole if one.partition.rpartition("-")[0] in kept]
+            for one in (*truncations(record, broker), *whole):
                 if (place := places.get(one.partition)) is not None:
                     states = record.timeline.states(*place)
                     self._cuts.setdefault(place, []).append(_CutOff(record, one, states))
