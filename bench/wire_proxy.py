@@ -23,12 +23,11 @@ import time
 from pathlib import Path
 from statistics import median
 
-from cluster.wire.isr_changes import ALTER_PARTITION, asked_isrs
-
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.children import start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT
+from cluster.wire.messages import ALTER_PARTITION, asked_isrs
 from cluster.wire.tap import MARK, Taps
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.waiting import wait_until
