@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reconcile_cases import transactional
-from reconcile_oracle_run import compacted_topics, is_final, is_in_final_read, place_of
-from reconcile_oracle_tables import PlacedTables, Row
+from reconcile_oracle_run import compacted_topics, is_final, is_in_final_read
+from reconcile_oracle_tables import PlacedTables, Row, place_of
 from records import RecordBuilder
 
 from ebbtide.record.manifest import Manifest
