@@ -1,7 +1,12 @@
 """Measures the relay of published ports: `python -m bench.relay [ROUNDS]`.
 
 It needs neither Kafka nor root. A server answers framed requests as a broker does, on loopback; a client produces
-batches to it, with five requests in flight, and fetches. In each round it does so directly, through the relay that
+batches to it, with five requests in flight, and fetches. With --broker a real broker takes the server's place:
+
+    ebbtide cluster up --brokers 1 && ebbtide cluster topic t
+    ebbtide cluster exec -- sh -c 'python -m bench.relay 20 --share 0.5 --broker $EBBTIDE_BOOTSTRAP'
+
+In each round it does so directly, through the relay that
 records, with its decoder beside it, through the same relay that does not record, and through the port of before
 (asyncio streams in a thread). Each has processes of its own, and a decoder runs only while its relay is measured. The
 order changes from round to round. The CPU time of what passes the bytes on is measured too: unlike a rate, it hardly
@@ -31,7 +36,6 @@ from functools import partial
 from pathlib import Path
 from statistics import mean, median
 
-import psutil
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -39,6 +43,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from cluster.relay.spool import Handles, new_spool
 from ebbtide import run_clock
 from ebbtide.command import module_command
+
+Address = tuple[str, int]
 
 PRODUCE, FETCH = 0, 1
 PRODUCE_VERSION, FETCH_VERSION = 9, 11
@@ -72,9 +78,13 @@ def produce_frame(records: bytes) -> bytes:
 
 def fetch_frame() -> bytes:
     """A request to fetch from one partition."""
+    kind = FetchRequest.FetchTopic
+    item = kind.FetchPartition(
+        partition=0, current_leader_epoch=-1, fetch_offset=0, log_start_offset=-1, partition_max_bytes=FETCH_BYTES
+    )
     request = FetchRequest(
         replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=FETCH_BYTES, isolation_level=0, session_id=0,
-        session_epoch=-1, topics=[], forgotten_topics_data=[], rack_id="",
+        session_epoch=-1, topics=[kind(topic="t", partitions=[item])], forgotten_topics_data=[], rack_id="",
     )  # fmt: skip
     return _framed(request, FETCH_VERSION)
 
@@ -135,7 +145,7 @@ def _skip(end: socket.socket, size: int, buffer: bytearray) -> None:
         size -= got
 
 
-def pass_on_as_before(listen: int, port: int) -> None:
+def pass_on_as_before(listen: int, host: str, port: int) -> None:
     """Serve the inherited socket as the port of before did: asyncio streams, and chunks of 64 KiB."""
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -145,7 +155,7 @@ def pass_on_as_before(listen: int, port: int) -> None:
                 await writer.drain()
 
     async def pass_between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+        far_reader, far_writer = await asyncio.open_connection(host, port)
         ways = [asyncio.ensure_future(pass_on(reader, far_writer)), asyncio.ensure_future(pass_on(far_reader, writer))]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         writer.close()
@@ -162,8 +172,8 @@ def pass_on_as_before(listen: int, port: int) -> None:
 class Client:
     """A connection that produces and fetches."""
 
-    def __init__(self, port: int) -> None:
-        self._end = socket.create_connection(("127.0.0.1", port))
+    def __init__(self, address: Address) -> None:
+        self._end = socket.create_connection(address)
         self._end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray(1 << 20)
         self._correlation = 0
@@ -173,10 +183,11 @@ class Client:
         self._correlation += 1
         self._end.sendmsg([frame[:8] + struct.pack(">i", self._correlation), memoryview(frame)[12:]])
 
-    def hear(self) -> None:
-        """Read one whole answer."""
+    def hear(self) -> int:
+        """Read one whole answer, and return its size."""
         (length,) = struct.unpack(">i", self._end.recv(4, socket.MSG_WAITALL))
         _skip(self._end, length, self._buffer)
+        return int(length)
 
     def mb_per_s(self, frame: bytes, count: int, frame_bytes: int) -> float:
         """How fast this many requests pass, with some in flight."""
@@ -184,8 +195,9 @@ class Client:
         for at in range(count + IN_FLIGHT):
             if at < count:
                 self.ask(frame)
-            if at >= IN_FLIGHT:
-                self.hear()
+            # An answer to Fetch without records would make any way fast.
+            if at >= IN_FLIGHT and len(frame) + self.hear() < frame_bytes / 2:
+                raise SystemExit("the broker answered without records: it has no topic t of one partition")
         return count * frame_bytes / 1e6 / (time.perf_counter() - began)
 
     def send_ms(self, frame: bytes) -> float:
@@ -212,9 +224,9 @@ def started(words: list[str], *inherited: int) -> Iterator[subprocess.Popen[byte
 class Way:
     """A port that leads to the server, and the process that passes the bytes on; none: the server's own port."""
 
-    def __init__(self, port: int, relay: int | None = None, decoder: int | None = None) -> None:
+    def __init__(self, address: Address, relay: int | None = None, decoder: int | None = None) -> None:
         self._relay, self._decoder = relay, decoder
-        self.client = Client(port)
+        self.client = Client(address)
 
     @contextlib.contextmanager
     def decoding(self) -> Iterator[None]:
@@ -244,17 +256,17 @@ Figures = tuple[float, float, float, float, float]
 """MB/s produced and fetched, the median milliseconds of one send, and CPU seconds for each GB produced and fetched."""
 
 
-def opened(name: str, server_port: int, stack: contextlib.ExitStack) -> Way:
+def opened(name: str, server: Address, stack: contextlib.ExitStack) -> Way:
     """Open the way of this name, until the stack ends."""
     if name == "direct":
-        return Way(server_port)
+        return Way(server)
     listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=16))
-    listen, port = listening.fileno(), listening.getsockname()[1]
+    listen, address = listening.fileno(), listening.getsockname()
     if name == "port of before":
-        words = [sys.executable, "-m", "bench.relay", "--before", str(listen), str(server_port)]
-        return Way(port, stack.enter_context(started(words, listen)).pid)
+        words = [sys.executable, "-m", "bench.relay", "--before", str(listen), *map(str, server)]
+        return Way(address, stack.enter_context(started(words, listen)).pid)
     ready, written = os.pipe()
-    words = [*module_command("cluster.relay.program"), "--listen", f"{listen}=127.0.0.1:{server_port}"]
+    words = [*module_command("cluster.relay.program"), "--listen", f"{listen}={server[0]}:{server[1]}"]
     words += ["--ready", str(written), "--clock-base", str(run_clock.base_ns())]
     decoder: int | None = None
     spool: Handles | tuple[()] = ()
@@ -269,23 +281,25 @@ def opened(name: str, server_port: int, stack: contextlib.ExitStack) -> Way:
     os.read(ready, 1)
     for end in (ready, written):
         os.close(end)
-    return Way(port, relay.pid, decoder)
+    return Way(address, relay.pid, decoder)
 
 
 def cpu_s(process: int | None) -> float:
     """The CPU time of a process so far; 0: no process."""
-    times = psutil.Process(process).cpu_times() if process else None
-    return 0.0 if times is None else float(times.user + times.system)
+    return time.clock_gettime(~process << 3 | 2) if process else 0.0  # clock_getcpuclockid(3)
 
 
-def measure_all(rounds: int, share: float, work_us: int) -> dict[tuple[int, str], list[Figures]]:
+def measure_all(
+    rounds: int, share: float, work_us: int, broker: Address | None
+) -> dict[tuple[int, str], list[Figures]]:
     """The figures of each round, by size and way."""
     found: dict[tuple[int, str], list[Figures]] = {}
     for size in SIZES:
         with socket.create_server(("127.0.0.1", 0), backlog=16) as listener, contextlib.ExitStack() as stack:
             words = [sys.executable, "-m", "bench.relay", "--serve", *map(str, (listener.fileno(), size, work_us))]
-            stack.enter_context(started(words, listener.fileno()))
-            ways = {name: opened(name, listener.getsockname()[1], stack) for name in WAYS}
+            if broker is None:
+                stack.enter_context(started(words, listener.fileno()))
+            ways = {name: opened(name, broker or listener.getsockname(), stack) for name in WAYS}
             frames = {PRODUCE: produce_frame(batch(size, BATCH_BYTES)), FETCH: fetch_frame()}
             small = produce_frame(batch(size, 1))
             for number in range(rounds):
@@ -321,23 +335,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rounds", nargs="?", type=int, default=20)
     parser.add_argument("--share", type=float, default=1.0, help="the share of the usual bytes")
-    parser.add_argument(
-        "--work-us",
-        type=int,
-        default=0,
-        metavar="US",
-        help="CPU time of the server for a request",
-    )
+    parser.add_argument("--work-us", type=int, default=0, metavar="US", help="CPU time of the server for a request")
+    parser.add_argument("--broker", metavar="HOST:PORT", help="a broker with the topic t of one partition")
     parser.add_argument("--any-rate", action="store_true", help="no target for rates: for a host with other work")
     parser.add_argument("--max-added-ms", type=float, default=MORE_MS_MAX, metavar="MS", help="target of one send")
     parser.add_argument("--serve", nargs=3, type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--before", nargs=2, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--before", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
         serve(*args.serve)
     if args.before:
-        pass_on_as_before(*args.before)
-    found = measure_all(args.rounds, args.share, args.work_us)
+        listen, host, port = args.before
+        pass_on_as_before(int(listen), host, int(port))
+    host, _, port = (args.broker or "").rpartition(":")
+    found = measure_all(args.rounds, args.share, args.work_us, (host, int(port)) if args.broker else None)
     print("record    way                     produce      consume     one send (p50)   CPU produce, consume")
     for (size, way), rounds in found.items():
         produced, fetched, sent_ms, *_ = medians(rounds)

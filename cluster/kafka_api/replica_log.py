@@ -83,8 +83,8 @@ class LogPart(msgspec.Struct, frozen=True, kw_only=True):
     log_start: int
 
 
-def read_replica(connection: BrokerConnection, at: TopicPartition, offset: int) -> LogPart:
-    """Read a replica's log from `offset` on, up to its log end. Raises `WireError`, `Refused`."""
+def read_replica(connection: BrokerConnection, at: TopicPartition, offset: int, replica: int = _LOG_COPY) -> LogPart:
+    """Read a replica's log from `offset` on, or what `replica` gets of it. Raises `WireError`, `Refused`."""
     topic = FetchRequest.FetchTopic
     one = topic.FetchPartition(
         partition=at.partition,
@@ -93,7 +93,7 @@ def read_replica(connection: BrokerConnection, at: TopicPartition, offset: int) 
         log_start_offset=-1,
         partition_max_bytes=FETCH_BYTES,
     )
-    answer = connection.fetch_one(topic(topic=at.topic, partitions=[one]), _LOG_COPY, _FETCH_VERSION)
+    answer = connection.fetch_one(topic(topic=at.topic, partitions=[one]), replica, _FETCH_VERSION)
     check(answer.error_code)
     return LogPart(
         batches=bytes(answer.records or b""),

@@ -1,16 +1,19 @@
 """The decoder's process, a child of the harness in the clients' network namespace.
 
 `python -m ebbtide.command cluster.relay.decode`. It reads the relay's spool while it is written, writes the table
-`wire`, and frees what it read. When the relay has ended it reads what is left of the topics, and then says what the
-table rests on. The key of the digests is in its memory only.
+`wire`, and frees what it read. Until it is far behind, it runs only where nothing else wants a core. When the relay has
+ended it reads what is left of the topics, and then says what the table rests on. The key of the digests is in its
+memory only.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import secrets
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +64,19 @@ def decode(spool: SpoolReader, table: Path, bootstrap: list[str]) -> WireFacts:
     decoder = Decoder(key)
     with new_file(table) as file, pq.ParquetWriter(file, WIRE, compression="zstd") as writer:
         rows = WireTable(writer)
-        for entry in spool.entries():
-            rows.add(decoder.feed(entry))
+        entries = spool.entries()
+
+        def feed_while(is_behind: bool) -> bool:
+            """Return at the first entry after which it is otherwise; false: there are no more entries."""
+            for entry in entries:
+                rows.add(decoder.feed(entry))
+                if spool.is_behind is not is_behind:
+                    return True
+            return False
+
+        with ThreadPoolExecutor(1, initializer=_run_when_idle) as idle:
+            while idle.submit(feed_while, False).result() and feed_while(True):
+                pass
         rows.add(decoder.finish())
         final = FinalLogs(bootstrap, key)
         rows.add(final.read(decoder.topics))
@@ -76,6 +90,12 @@ def decode(spool: SpoolReader, table: Path, bootstrap: list[str]) -> WireFacts:
         no_final_read=final.unread,
         waited_s=end.waited_s,
     )
+
+
+def _run_when_idle() -> None:
+    """Let this thread run only where nothing else wants the core, if the kernel permits it."""
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import contextlib
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kafka.errors import for_code
@@ -56,15 +56,14 @@ _CURRENT_METADATA = 10
 _BASE_SEQUENCES = 1 << 31
 
 
-class AskedRequest:
+class AskedRequest(NamedTuple):
     """A request whose answer is still to come."""
 
-    def __init__(self, api: int, version: int, client: str | None, message: Any, asked_ns: int) -> None:
-        self.api = api
-        self.version = version
-        self.client = client
-        self.message = message
-        self.asked_ns = asked_ns
+    api: int
+    version: int
+    client: str | None
+    message: Any
+    asked_ns: int
 
 
 class _Connection:

@@ -6,13 +6,15 @@ aborted one is there as well. The HW must have reached the log end before: that 
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
-from kafka.protocol.consumer import FetchRequest
-
-from cluster.kafka_api.connection import EARLIEST, FETCH_BYTES, LATEST, BrokerConnection, Refused, WireError, check
-from cluster.kafka_api.group_offsets import CommittedOffset, committed_offsets
+from cluster.kafka_api.connection import EARLIEST, LATEST, BrokerConnection, Refused, WireError, check
+from cluster.kafka_api.group_offsets import committed_offsets
+from cluster.kafka_api.replica_log import read_replica
 from cluster.relay.decoding import WireRow, sequence_of
 from ebbtide.logs.batches import Batch, ends_with_commit, record_digests, whole_batches
 from ebbtide.logs.codecs import UndecodableError
@@ -21,7 +23,7 @@ from ebbtide.waiting import WaitExpired, wait_until
 
 READ_TIMEOUT_S = 60.0
 _CONNECT_TIMEOUT_S, _REQUEST_TIMEOUT_S = 3.0, 10.0
-_FETCH_VERSION = 11
+_Answer = TypeVar("_Answer")
 _CONSUMER, _DEBUGGING_CONSUMER = -1, -2
 
 
@@ -37,60 +39,37 @@ class FinalLogs:
     def read(self, topics: Collection[str]) -> Iterator[WireRow]:
         """Yield a row for each record, and then one for its partition: a partition without it was not read whole."""
         for topic in sorted(topics):
-            try:
-                leaders = wait_until(
-                    lambda topic=topic: self._leaders(topic),  # type: ignore[misc]
-                    awaited=f"a leader of each partition of {topic}",
-                    timeout_s=self._left_s(),
-                    poll_s=0.1,
-                )
-            except WaitExpired as error:
-                self.unread[topic] = error.as_clause()
-                continue
-            for partition, leader in sorted(leaders.items()):
+            leaders = self._answer(topic, f"a leader of each partition of {topic}", partial(_leaders, topic=topic))
+            for partition, leader in sorted((leaders or {}).items()):
                 yield from self._read_partition(topic, partition, leader)
 
     def read_commits(self, groups: Collection[str]) -> Iterator[WireRow]:
         """Yield a row for each offset that a group has committed, and then one for the group."""
         for group in sorted(groups):
-            try:
-                (offsets,) = wait_until(
-                    lambda group=group: self._commits(group),  # type: ignore[misc]
-                    awaited=f"the coordinator of the group {group}",
-                    timeout_s=self._left_s(),
-                    poll_s=0.1,
-                )
-            except WaitExpired as error:
-                self.unread[f"group {group}"] = error.as_clause()
+            name = f"group {group}"
+            offsets = self._answer(name, f"the coordinator of the {name}", partial(committed_offsets, group=group))
+            if offsets is None:
                 continue
             for at, committed in sorted(offsets.items()):
                 place = {"topic": at.topic, "partition": at.partition}
                 yield {"kind": "final-commit", "group": group, **place, "offset": committed.offset}
             yield {"kind": "final-group", "group": group}
 
-    def _commits(self, group: str) -> tuple[Mapping[TopicPartition, CommittedOffset]] | None:
-        """Return what a coordinator answers, which may be that there is nothing; None: none does yet."""
-        for address in self._bootstrap:
-            try:
-                with _connection(address) as broker:
-                    found = committed_offsets(broker, group)
-            except WireError:
-                continue
-            if found is not None:
-                return (found,)
-        return None
+    def _answer(self, name: str, awaited: str, ask: Callable[[BrokerConnection], _Answer | None]) -> _Answer | None:
+        """Return the first answer of a broker, which may be empty; None: none came in time, and `unread` says so."""
 
-    def _leaders(self, topic: str) -> Mapping[int, str] | None:
-        for address in self._bootstrap:
-            try:
-                with _connection(address) as broker:
-                    found = broker.metadata([topic])
-            except WireError:
-                continue
-            leaders = {at[1]: found.brokers.get(row.leader) for at, row in found.partitions.items()}
-            known = {partition: leader for partition, leader in leaders.items() if leader is not None}
-            return known if known.keys() == leaders.keys() else None
-        return None
+        def look() -> tuple[_Answer] | None:
+            for address in self._bootstrap:
+                with contextlib.suppress(WireError), _connection(address) as broker:
+                    if (found := ask(broker)) is not None:
+                        return (found,)
+            return None
+
+        try:
+            return wait_until(look, awaited=awaited, timeout_s=self._left_s(), poll_s=0.1)[0]
+        except WaitExpired as error:
+            self.unread[name] = error.as_clause()
+            return None
 
     def _read_partition(self, topic: str, partition: int, leader: str) -> Iterator[WireRow]:
         place = {"topic": topic, "partition": partition}
@@ -148,22 +127,21 @@ def rows_of_batch(batch: Batch, key: bytes, place: WireRow, start: int, end: int
             }
 
 
+def _leaders(broker: BrokerConnection, topic: str) -> Mapping[int, str] | None:
+    """Return the address of each partition's leader; None: one has none, or there is no partition."""
+    found = broker.metadata([topic])
+    leaders = {at[1]: found.brokers.get(row.leader) for at, row in found.partitions.items()}
+    known = {partition: leader for partition, leader in leaders.items() if leader is not None}
+    return known if known and len(known) == len(leaders) else None
+
+
 def _connection(address: str) -> BrokerConnection:
     return BrokerConnection(address, connect_timeout_s=_CONNECT_TIMEOUT_S, request_timeout_s=_REQUEST_TIMEOUT_S)
 
 
 def _fetch(broker: BrokerConnection, topic: str, partition: int, offset: int) -> Sequence[Batch]:
-    kind = FetchRequest.FetchTopic
-    one = kind.FetchPartition(
-        partition=partition,
-        current_leader_epoch=-1,
-        fetch_offset=offset,
-        log_start_offset=-1,
-        partition_max_bytes=FETCH_BYTES,
-    )
-    answer = broker.fetch_one(kind(topic=topic, partitions=[one]), _CONSUMER, _FETCH_VERSION)
-    check(answer.error_code)
-    batches = [batch for batch in whole_batches(bytes(answer.records or b"")) if batch.next_offset > offset]
+    found = read_replica(broker, TopicPartition(topic, partition), offset, _CONSUMER).batches
+    batches = [batch for batch in whole_batches(found) if batch.next_offset > offset]
     if not batches:
         raise WireError(f"{broker.address}: no whole batch at offset {offset} of {topic}-{partition}, below the HW")
     return batches

@@ -13,10 +13,13 @@ The memory holds payloads. It is gone with the two processes, in whatever way th
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import mmap
 import os
 import socket
 import struct
+import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +39,7 @@ _POPULATE_WRITE = 23
 _MESSAGE_BYTES_MAX = 1 << 16
 _ENTRY = struct.Struct("=IBqI")
 _FULL, _FREE = struct.Struct("=II"), struct.Struct("=I")
+_BEHIND_BYTES = _TOUCHED_SEGMENTS * _FULL.size
 _KINDS = ("request", "response", "ended")
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 
@@ -98,8 +102,7 @@ class SpoolWriter:
         self.waited_s = 0.0
         with contextlib.suppress(OSError):
             self._memory.madvise(_POPULATE_WRITE, 0, min(len(self._view), _TOUCHED_SEGMENTS * segment_bytes))
-        self._taking = threading.Thread(target=self._take_freed, daemon=True)
-        self._taking.start()
+        threading.Thread(target=self._take_freed, daemon=True).start()
 
     def write(self, connection: int, kind: Kind, pieces: Sequence[bytes | memoryview] = ()) -> None:
         """Add an entry, once there is room for it."""
@@ -131,15 +134,8 @@ class SpoolWriter:
         with self._room:
             self._complete()
             with contextlib.suppress(OSError):
-                self._reader.send(msgspec.json.encode(end))
+                self._reader.send(msgspec.json.encode(end).ljust(_BEHIND_BYTES))  # the reader has to hurry now
                 self._reader.shutdown(socket.SHUT_WR)
-
-    def close(self) -> None:
-        """Let go of the memory."""
-        with contextlib.suppress(OSError):
-            self._reader.shutdown(socket.SHUT_RDWR)
-        self._taking.join()
-        self._reader.close()
 
     def _make_room(self, size: int) -> bool:
         """Have a segment with this room at `_at`; waiting lets other connections have the lock. False: no decoder."""
@@ -193,9 +189,11 @@ class SpoolReader:
                 self._writer.send(_FREE.pack(segment))
         raise EOFError("the relay ended without saying so")
 
-    def close(self) -> None:
-        """Let go of the memory."""
-        self._writer.close()
+    @property
+    def is_behind(self) -> bool:
+        """Whether no more should be put off: the relay has ended, or it fills memory that was never used."""
+        waiting = fcntl.ioctl(self._writer, termios.FIONREAD, bytes(4))
+        return int.from_bytes(waiting, sys.byteorder) >= _BEHIND_BYTES
 
     def _entries_of(self, at: int, size: int) -> Iterator[SpoolEntry]:
         last = at + size

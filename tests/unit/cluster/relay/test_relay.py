@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from client_frames import request, response
 
+from cluster.relay.decode import decode
+from cluster.relay.decoding import Decoder, WireRow
 from cluster.relay.program import Relay
 from cluster.relay.spool import SpoolEnd, SpoolEntry, SpoolReader, SpoolWriter, new_spool
 from ebbtide.waiting import wait_until
@@ -26,8 +30,15 @@ class Spool:
             self.reader = SpoolReader(reader, segment_bytes=size)
 
     def close(self) -> None:
-        self.writer.close()
-        self.reader.close()
+        self.end_decoder()
+        wait_until(lambda: not self.writer._is_read, awaited="the writer to see it", timeout_s=10)
+        self.writer._reader.close()
+
+    def end_decoder(self) -> None:
+        """Close what the kernel closes when the decoder is killed."""
+        with contextlib.suppress(OSError):
+            self.reader._writer.shutdown(socket.SHUT_RDWR)
+        self.reader._writer.close()
 
     def recorded(self) -> list[SpoolEntry]:
         return list(self.reader.entries())
@@ -132,7 +143,7 @@ def test_when_its_decoder_is_gone_the_relay_passes_on_what_it_no_longer_records(
 ) -> None:
     spool = make_spool(3, 1 << 20)
     ends = Ends(spool.writer)
-    spool.reader.close()
+    spool.end_decoder()
     for number in range(8):  # more than the spool has room for
         ends.client.sendall(request(PRODUCE, number, bytes(900_000)))
         assert len(received(ends.broker, 900_012)) == 900_012
@@ -150,7 +161,7 @@ def test_a_client_that_waits_for_room_goes_on_when_the_decoder_is_killed(make_sp
     waiting.start()
     waiting.join(0.2)
     assert waiting.is_alive()
-    spool.reader.close()
+    spool.end_decoder()
     waiting.join(10)
     assert not waiting.is_alive()
 
@@ -221,8 +232,39 @@ def test_one_client_that_waits_for_room_does_not_keep_the_lock(make_spool: Calla
     assert [entry.connection for entry in spool.recorded()] == [1, 2]
 
 
+def test_the_decoder_runs_when_others_are_idle_until_it_is_far_behind(
+    make_spool: Callable[..., Spool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool, policies = make_spool(20, 1020), list[int]()
+
+    def feed(decoder: Decoder, entry: SpoolEntry) -> Iterator[WireRow]:
+        policies.append(os.sched_getscheduler(0))
+        return iter(())
+
+    monkeypatch.setattr(Decoder, "feed", feed)
+    for number in range(14):
+        spool.writer.write(number, "request", [bytes(990)])
+    decoding = threading.Thread(target=decode, args=(spool.reader, tmp_path / "wire.parquet", ["127.0.0.1:1"]))
+    decoding.start()
+    wait_until(lambda: len(policies) == 13, awaited="13 full segments to be read", timeout_s=10)
+    # Twelve were left after the first one.
+    assert policies == [os.SCHED_IDLE, os.SCHED_OTHER, *[os.SCHED_IDLE] * 11]
+    spool.writer.write(14, "request", [bytes(990)])
+    assert not spool.reader.is_behind
+    spool.writer.end(SpoolEnd())
+    decoding.join(10)
+    assert len(policies) == 15
+
+
+def test_once_the_relay_has_ended_the_decoder_puts_nothing_off(spool: Spool) -> None:
+    spool.writer.write(1, "request", [b"only"])
+    assert not spool.reader.is_behind
+    spool.writer.end(SpoolEnd())
+    assert spool.reader.is_behind
+
+
 def test_a_relay_that_was_killed_is_no_end_of_the_spool() -> None:
     with new_spool(2, 1000) as (_, reader):
         read = SpoolReader(reader, segment_bytes=1000)
-    with contextlib.closing(read), pytest.raises(EOFError):
+    with contextlib.closing(read._writer), pytest.raises(EOFError):
         list(read.entries())

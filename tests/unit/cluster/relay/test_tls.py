@@ -15,6 +15,7 @@ from cluster.relay.program import Relay
 from cluster.relay.spool import SpoolReader, SpoolWriter, new_spool
 from cluster.relay.tls import CA_FILE, make_certificate, server_context
 from ebbtide.errors import UsageError
+from ebbtide.waiting import wait_until
 
 BODY = bytes(range(256)) * 8000
 
@@ -51,8 +52,10 @@ class Ends:
 
     def close(self) -> None:
         self._broker.close()
-        self.writer.close()
-        self.reader.close()
+        self.reader._writer.shutdown(socket.SHUT_RDWR)
+        wait_until(lambda: not self.writer._is_read, awaited="the writer to see it", timeout_s=10)
+        for end in (self.reader._writer, self.writer._reader):
+            end.close()
 
 
 @pytest.fixture
