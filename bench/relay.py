@@ -63,8 +63,9 @@ def batch(record_bytes: int, size: int) -> bytes:
         magic=2, compression_type=0, is_transactional=False, producer_id=-1, producer_epoch=-1, base_sequence=-1,
         batch_size=2 * size + 1024,
     )  # fmt: skip
+    now_ms = int(time.time() * 1000)  # a broker deletes what is older than its retention
     for at in range(records):
-        builder.append(at, timestamp=at, key=None, value=os.urandom(record_bytes), headers=[])
+        builder.append(at, timestamp=now_ms, key=None, value=os.urandom(record_bytes), headers=[])
     return bytes(builder.build())
 
 
