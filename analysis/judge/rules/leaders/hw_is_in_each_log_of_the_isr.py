@@ -5,6 +5,7 @@ its own HW and the end of its log when a new leader epoch begins, before it trun
 old epoch are held against each other where nothing can have changed between them:
 
 - The old leader's process had ended before all of these lines, so nobody fetched anything in between.
+  If it starts again at once, its own line says nothing: its disk may have lost the log.
 - Each broker had followed in the old epoch, and its process went on: the line names the old epoch as the one before.
 - Before that, no disk had lost records of the partition, and no election had left ISR and ELR.
 """
@@ -38,7 +39,7 @@ def _check(judged: Judged) -> Finding:
             line
             for line in lines
             if (line.partition, line.leader_epoch, line.epoch_before) == (name, after.leader_epoch, before.leader_epoch)
-            and line.broker in before.isr
+            and line.broker in {*before.isr} - {before.leader}
             and line.at_ns > ended_ns + CLOCKS_AGREE_NS
         ]
         if len({line.broker for line in mine}) > 1:

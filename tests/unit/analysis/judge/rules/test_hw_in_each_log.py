@@ -57,6 +57,10 @@ def test_only_lines_between_which_nothing_changed_are_compared(tmp_path: Path, o
     assert status(tmp_path, line(2, 9, 9), other, led=led) == "not-exercised"
 
 
+def test_the_old_leader_that_starts_again_at_once_may_have_lost_its_log(tmp_path: Path) -> None:
+    assert status(tmp_path, line(2, 9, 9), line(1, 0, 0)) == "not-exercised"
+
+
 def test_a_replica_outside_the_isr_may_lack_the_record(tmp_path: Path) -> None:
     led = "leader=1; at=20 isr=1,2; at=40 leader=2 isr=2"
     assert status(tmp_path, line(2, 9, 9), line(3, 7, 5), led=led) == "not-exercised"
