@@ -31,13 +31,13 @@ import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from analysis.items import reconcile_all
 from analysis.judge.rules import registry
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.record import row_batches
 from analysis.record.record import Record
 from analysis.rows import summing
 from bench.reconcile_mutants import Mutant, all_mutants, is_only_narrowed
+from bench.reconciling import reconcile_all
 from ebbtide.errors import HarnessError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.signals import is_interrupt, unwind_on_signals

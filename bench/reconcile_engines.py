@@ -81,8 +81,8 @@ def failed_run(error: Exception, time_s: float) -> EngineRun:
 
 
 def _reconcile(record: Path) -> EngineRun:
-    from analysis.items import reconcile
     from analysis.spark.session import session
+    from bench.reconciling import reconcile
     from ebbtide.record.manifest import read_manifest
 
     began = time.monotonic()

@@ -14,12 +14,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from analysis.items import reconcile
 from analysis.record.record import Record
 from analysis.spark.session import session
 from bench.measured_on import measured_on
 from bench.reconcile import events, kept_record, maker
 from bench.reconcile_table import spread
+from bench.reconciling import reconcile
 from bench.standalone_spark import standalone_cluster
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest

@@ -1,5 +1,5 @@
 """Turns a record's tables into anomalies, kind by kind."""
 
-from analysis.items.reconciling import check_record, reconcile, reconcile_all, reconcile_checked
+from analysis.items.reconciling import check_record, reconcile_checked
 
-__all__ = ["check_record", "reconcile", "reconcile_all", "reconcile_checked"]
+__all__ = ["check_record", "reconcile_checked"]

@@ -28,36 +28,12 @@ if TYPE_CHECKING:
     from analysis.items.on_spark import Spark
 
 
-def reconcile(spark: Spark, record: Record, stage: Callable[[str], None] = lambda _: None) -> Reconciliation:
-    """Find the anomalies of a record, and write all of them to its anomalies/; `stage` is called with each stage.
+def check_record(record: Record) -> None:
+    """Check a record for `reconcile_checked`, as far as that is possible before rows are read.
 
     Raises `UsageError` when a file of the record is damaged or does not fit the record format, `HarnessError`
     when the record cannot be written to.
     """
-    return reconcile_all(spark, [record], stage)[0]
-
-
-def reconcile_all(
-    spark: Spark,
-    records: Sequence[Record],
-    stage: Callable[[str], None] = lambda _: None,
-) -> list[Reconciliation]:
-    """Reconcile several records in the same jobs; `stage` is called with each stage.
-
-    Raises as `reconcile` does, for the first of the records that cannot be reconciled.
-    """
-    for record in records:
-        check_record(record)
-    found = []
-    for one in reconcile_checked(spark, records, stage):
-        if isinstance(one, EbbtideError):
-            raise one
-        found.append(one)
-    return found
-
-
-def check_record(record: Record) -> None:
-    """Check a record for `reconcile_checked`. Raises as `reconcile` does, for all that shows before rows are read."""
     if record.remote is not None:
         record.remote.check_writable()
     else:
@@ -69,7 +45,9 @@ def check_record(record: Record) -> None:
 def reconcile_checked(
     spark: Spark, runs: Sequence[Record], stage: Callable[[str], None] = lambda _: None
 ) -> list[Reconciliation | EbbtideError]:
-    """Reconcile several checked records in the same jobs; a record whose rows cannot be read has an error instead.
+    """Find the anomalies of several checked records in the same jobs, and write all of them to their anomalies/.
+
+    A record whose rows cannot be read has an error instead. `stage` is called with each stage.
 
     Raises where the jobs fail, or the items cannot be stored, and then none is done.
     """

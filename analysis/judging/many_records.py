@@ -51,12 +51,20 @@ def judge_many(
     """Yield each record with its verdict or its error, in the order given.
 
     `seen` is called with each judged record before that, so that nobody needs to read it again.
-    What is written, and what a verdict says, is the same as by `one_record.judge`. A copy is made
+    verdict.json, report.html and anomalies/ of each record are written. A copy is made
     when its turn comes, and is kept until the next one is asked for; by then, what judging wrote to
     it is in the record.
     """
     for first in range(0, len(records), BATCH):
         yield from _judge_batch(records[first : first + BATCH], spark, stage, remote, seen)
+
+
+def judge(record: Path, spark: Spark, stage: Stage = lambda _: None) -> Verdict:
+    """Judge one record. Raises the error of a record that cannot be judged."""
+    ((_, end),) = judge_many([record], spark, stage)
+    if isinstance(end, EbbtideError):
+        raise end
+    return end
 
 
 def _judge_batch(

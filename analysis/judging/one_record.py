@@ -7,7 +7,7 @@ Everything it writes (verdict.json, report.html, anomalies/) is derived: judging
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -64,25 +64,7 @@ from ebbtide.rules.table import API_AGREES, COMMIT_LOST, LOST, TRANSITIONS, VANI
 from ebbtide.untrusted.values import decoding
 
 if TYPE_CHECKING:
-    from analysis.items.on_spark import Spark
     from analysis.reconcile.model import Reconciliation
-
-
-def judge(record: RecordFolder, spark: Spark, stage: Callable[[str], None] = lambda _: None) -> Verdict:
-    """Judge a record and write verdict.json, report.html and anomalies/; `stage` is called with each stage.
-
-    Raises `UsageError` when it is not a record, or one of its files is damaged.
-    """
-    from analysis.items import reconcile
-    from analysis.report.html import write_report
-
-    stage("reading")
-    prepared = prepare_record(record)
-    reconciliation = reconcile(spark, prepared, stage)
-    stage("judging")
-    verdict = conclude(prepared, reconciliation)
-    write_report(prepared, verdict)
-    return verdict
 
 
 def prepare_record(folder: RecordFolder) -> Record:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.judging.one_record import judge
+from analysis.judging.many_records import judge
 from analysis.spark.session import Jvm
 from ebbtide.journal.payload import value_at
 from ebbtide.record.folder import RecordFolder
@@ -61,7 +61,7 @@ def load_common_classes_if_first(spark: SparkSession) -> None:
             raise
 
 
-def _made_record(folder: Path) -> RecordFolder:
+def _made_record(folder: Path) -> Path:
     record = RecordFolder(folder / "warm-up")
     record.path.mkdir()
     for table, rows in _rows().items():
@@ -78,7 +78,7 @@ def _made_record(folder: Path) -> RecordFolder:
             final_offsets={"t-0": FinalOffsets(log_start=0, high_watermark=_KEPT)},
         ),
     )
-    return record
+    return record.path
 
 
 def _rows() -> dict[str, Iterable[dict[str, object]]]:

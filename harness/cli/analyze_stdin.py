@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError
 from ebbtide.judging_process import TOGETHER_MARK
 from ebbtide.judging_progress import Heartbeat
-from ebbtide.record.folder import RecordFolder
 from ebbtide.record.outcomes import AnalyzedRecord, FailOn, exit_code_of
 from ebbtide.record.verdict import Verdict
 from ebbtide.signals import is_interrupt, unwind_on_signals
@@ -148,11 +147,11 @@ def _judge_all(records: Sequence[Path], session: JudgingSession, beat: Heartbeat
 
 def _judge_again_if_ended(record: Path, session: JudgingSession, beat: Heartbeat) -> Verdict:
     """Judge a record; once more if the Java process ended meanwhile. Raises HarnessError if it ends again."""
-    for is_last in (False, True):
-        from analysis.judging.one_record import judge
+    from analysis.judging.many_records import judge
 
+    for is_last in (False, True):
         try:
-            return judge(RecordFolder(record), session.started, beat.stage)
+            return judge(record, session.started, beat.stage)
         except Exception as error:
             if not session.has_ended(error):
                 raise

@@ -14,8 +14,9 @@ from benches import assert_ended_well, run_bench
 from reconcile_oracle import anomalies
 from records import RecordBuilder, as_record
 
-from analysis.items import on_spark, reconcile
+from analysis.items import on_spark
 from analysis.spark.session import session
+from bench.reconciling import reconcile
 from bench.standalone_spark import SparkDaemon, standalone_cluster
 
 pytestmark = [

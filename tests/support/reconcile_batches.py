@@ -27,8 +27,8 @@ from reconcile_parts import FIRST_MEMBER, MEMBERS
 from reconcile_planted import by_topic
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile_all
 from analysis.reconcile.model import Reconciliation
+from bench.reconciling import reconcile_all
 from ebbtide.record.clients import ClientEvent
 from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile_all
 from analysis.reconcile.model import Reconciliation
 from analysis.record.record import Record
+from bench.reconciling import reconcile_all
 
 Make = Callable[[Path], Record]
 """Makes a record in a folder that is not there yet."""

@@ -19,7 +19,8 @@ from real_records import unpack_record
 
 from analysis.items import check_record
 from analysis.judge.rules import registry
-from analysis.judging.one_record import conclude, judge, prepare_record
+from analysis.judging.many_records import judge
+from analysis.judging.one_record import conclude, prepare_record
 from analysis.reconcile.model import Reconciliation
 from analysis.report.html import write_report
 from analysis.rows.summing import sum_up
@@ -77,7 +78,7 @@ def test_judging_opens_each_table_at_most_three_times(spark: SparkSession, tmp_p
     """With its page: one record has lost records, the other one is clean."""
     folder = _packed(name, tmp_path)
     with opens_in(folder) as opened:
-        judge(RecordFolder(folder), spark)
+        judge(folder, spark)
     tables = {one: count for one, count in opened.items() if one.endswith(".parquet") and not _is_derived(one)}
     assert tables.keys() >= {"partitions.parquet", "polls/consumer-0.parquet", "watermarks/sampler.parquet"}
     assert {one: count for one, count in tables.items() if count > TABLE_OPENS_MAX} == {}
@@ -104,7 +105,7 @@ def test_judging_a_lossy_record_opens_each_large_table_as_seldom_as_it_is_known_
     monkeypatch.setattr(parquet, "HELD_FILE_MAX", -1)
     folder = _packed("unclean-election-4.4.0", tmp_path)
     with opens_in(folder) as opened:
-        judge(RecordFolder(folder), spark)
+        judge(folder, spark)
     assert _most_opens(opened) == LARGE_LOSSY_TABLE_OPENS_MAX
 
 

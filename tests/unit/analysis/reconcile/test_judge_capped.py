@@ -21,10 +21,10 @@ from reconcile_together import Make, record_of
 from records import RecordBuilder, as_record
 from replay_records import LOST
 
-from analysis.items import reconcile_all
 from analysis.judging.one_record import verdict_of
 from analysis.reconcile.model import AbortedReads, Reconciliation
 from analysis.record.record import Record
+from bench.reconciling import reconcile_all
 from ebbtide.record.verdict import Verdict, counts_by_kind
 from harness.replay.finding import facts_of, finding
 

@@ -15,10 +15,10 @@ from reconcile_oracle import anomalies
 from reconcile_oracle_tables import PlacedTables
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile
 from analysis.reconcile.crowds import LISTED
 from analysis.reconcile.model import LostRange, Reconciliation
 from analysis.rows import summing
+from bench.reconciling import reconcile
 from ebbtide.record.tables import TABLES
 
 pytestmark = pytest.mark.spark

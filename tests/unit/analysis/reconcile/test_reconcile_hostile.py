@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile, reconcile_all
+from bench.reconciling import reconcile, reconcile_all
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, ProducerSetup, read_manifest

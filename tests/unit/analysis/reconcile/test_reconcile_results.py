@@ -15,12 +15,12 @@ from reconcile_cases import Case, Found
 from reconcile_together import record_of
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile
 from analysis.items.summary import EXAMPLES_MAX
 from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.reconcile.model import HwRegression, LostRange, Reconciliation, VanishedRange
 from analysis.record.record import Record
 from analysis.rows import summing
+from bench.reconciling import reconcile
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts
 

@@ -18,12 +18,12 @@ from judge_records import last_replica_standing
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile
 from analysis.judging.many_records import judge_many
 from analysis.remote import files as remote_files
 from analysis.remote.files import Entry, RemoteFiles
 from analysis.remote.record import RemoteStore
 from analysis.spark import tables
+from bench.reconciling import reconcile
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.record.verdict import Verdict
 from harness.cli.main import main

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from reconcile_rows import sum_up
 from records import RecordBuilder, as_record, write_table
 
-from analysis.items import reconcile
 from analysis.rows.choose import choose, schema_of
+from bench.reconciling import reconcile
 from ebbtide.errors import HarnessError, Problems, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest

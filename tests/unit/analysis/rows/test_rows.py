@@ -16,7 +16,6 @@ from reconcile_histories import random_run
 from reconcile_rows import OVERLAPS, chosen_polls, overlap, rows_of, sum_up, wrong_orders
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile
 from analysis.judge.rules.appends import send_order
 from analysis.judge.rules.groups.copies_asked import CopiesAsked
 from analysis.judge.rules.losses.hw_regression import Lower
@@ -33,6 +32,7 @@ from analysis.rows.question import KindQuestion
 from analysis.rows.replicas import Replicas
 from analysis.rows.summing import SummedRun
 from analysis.rows.values import Values
+from bench.reconciling import reconcile
 from ebbtide.errors import UsageError
 from ebbtide.record.tables import TABLES
 
