@@ -69,27 +69,6 @@ def problems_of(text: str) -> dict[str, str]:
     return {str(one.where): one.render() for one in caught.value.problems}
 
 
-@pytest.mark.parametrize(
-    ("properties", "where", "said"),
-    [
-        ('"a" = "3\\nnode.id=1"', "cluster.broker_properties.a", "one line"),
-        ('"" = "1"', "cluster.broker_properties", "not a property's name"),
-        ('"a b" = "1"', "cluster.broker_properties", "not a property's name"),
-        ('"a=b" = "1"', "cluster.broker_properties", "not a property's name"),
-        ("num.io.threads = '3'", "cluster.broker_properties.num", 'quoted, "num.io.threads"'),
-        ('"num.io.threads" = 3', "cluster.broker_properties.num.io.threads", "a string in quotes"),
-        ('"a" = true', "cluster.broker_properties.a", "got:     true"),
-    ],
-)
-def test_what_a_properties_file_would_say_otherwise_is_refused(properties: str, where: str, said: str) -> None:
-    cluster = f"[cluster]\nbroker_properties = {{ {properties} }}\n\n[topics.t]"
-    with pytest.raises(Problems) as caught:
-        parse(shipped_text("healthy").replace("[topics.t]", cluster), file="x.toml", strict=True)
-    (problem,) = caught.value.problems
-    assert problem.where == where
-    assert said in problem.render()
-
-
 def test_any_text_that_names_nothing_may_be_set() -> None:
     given = '"broker.rack" = "Zürich", "log.flush.interval.messages" = "1", '
     given += '"group.streams.rack.aware.assignment.tags" = "x \\"y\\";", "metrics.recording.level" = ""'

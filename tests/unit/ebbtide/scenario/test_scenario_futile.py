@@ -328,23 +328,6 @@ def test_a_level_of_kraft_version_is_left_to_the_cluster() -> None:
     assert not problems(text_of('step = "set-feature"\nfeature = "kraft.version"\nlevel = 1'))
 
 
-@pytest.mark.parametrize(
-    ("bounds", "where", "said"),
-    [
-        ("{}", "", "bounds nothing"),
-        ("{ no_leader = {} }", ".no_leader", "min or max, in seconds"),
-        ("{ no_leader = { max = -1 } }", ".no_leader.max", "0 or more"),
-        ("{ no_ack = { min = 5, max = 4.5 } }", ".no_ack", "min is above max"),
-        ("{ no_acks = { max = 5 } }", ".no_acks", "did you mean 'no_ack'?"),
-        ("{ no_ack = 5 }", ".no_ack", "no_ack"),
-    ],
-)
-def test_bounds_of_the_time_without_service_bound_something(bounds: str, where: str, said: str) -> None:
-    found = of_predictions(f"{ANY}\nunavailable_s = {bounds}")
-    assert set(found) == {f"predictions[0].unavailable_s{where}"}
-    assert said in found[f"predictions[0].unavailable_s{where}"]
-
-
 def test_only_producers_with_acks_all_wait_for_such_an_ack() -> None:
     bounds = f"{ANY}\nunavailable_s = {{ no_ack = {{ max = 5 }} }}"
     assert of_predictions(bounds) == {}

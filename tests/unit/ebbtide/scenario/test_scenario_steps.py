@@ -15,7 +15,6 @@ from ebbtide.scenario.validate import validate
 from ebbtide.scenario.validate_order import FaultNow, impossible_now
 
 REASSIGN = 'step = "reassign"\npartition = "t-0"\n'
-SET_CONFIG = 'step = "set-config"\nconfig = "min.insync.replicas"\n'
 
 
 def test_a_role_may_name_a_partition_that_a_step_adds() -> None:
@@ -44,92 +43,6 @@ def test_a_later_step_adds_partitions_to_those_of_an_earlier_one(count: int) -> 
     added = 'step = "add-partitions"\ntopic = "t"\ncount = '
     assert "4 to 100 (t has 3 after an earlier step)" in problems(added + "3", added + str(count))["steps[1].count"]
     assert problems(added + "3", added + "4") == {}
-
-
-@pytest.mark.parametrize(
-    ("step", "where", "said"),
-    [
-        (REASSIGN, "replicas", "either replicas, or cancel = true"),
-        (REASSIGN + 'replicas = ["broker(1)"]\ncancel = true', "replicas", "replicas and cancel"),
-        (REASSIGN + 'replicas = ["controller"]', "replicas", "no replica can be there"),
-        (REASSIGN + 'replicas = ["broker(1)", "brokers"]', "replicas", "once"),
-        (REASSIGN + 'replicas = ["broker(4)"]', "replicas[0]", "broker(1) to broker(3)"),
-        (
-            REASSIGN + 'replicas = ["broker(1)", "broker(2)", "broker(3)", "leader(t-0)"]',
-            "replicas",
-            "more replicas than brokers",
-        ),
-        (REASSIGN.replace("t-0", "t-1") + "cancel = true", "partition", "unknown partition"),
-        (REASSIGN + "cancel = true\nexpect_error = 'ELECTION_NOT_NEDED'", "expect_error", "'ELECTION_NOT_NEEDED'"),
-        ('step = "elect"\npartition = "t-0"', "type", "preferred or unclean"),
-        (SET_CONFIG + 'resource = "topic:t"', "value", "either value, or delete"),
-        (SET_CONFIG + 'resource = "topics"\nvalue = "1"', "resource", "'topic:NAME'"),
-        (SET_CONFIG + 'resource = "topic:tt"\nvalue = "1"', "resource", "unknown topic"),
-        (SET_CONFIG + 'resource = "broker:leeder(t-0)"\nvalue = "1"', "resource", "leader"),
-        (SET_CONFIG + 'resource = "broker:controller"\nvalue = "1"', "resource", "controller_properties"),
-        ('step = "set-feature"\nfeature = "elr"\nlevel = 1', "feature", "unknown feature"),
-        ('step = "set-feature"\nfeature = "group.version"\nlevel = -1', "level", "0 or more"),
-        ('step = "add-partitions"\ntopic = "t"\ncount = 1', "count", "2 to 100 (t has 1 at first)"),
-        ('step = "add-partitions"\ntopic = "tt"\ncount = 2', "topic", "unknown topic"),
-        ('step = "delete-records"\npartition = "t-0"\nbefore = 0', "before", "1 or more"),
-        ('step = "delete-records"\npartition = "t-1"', "partition", "unknown partition"),
-        ('step = "rolling"', "mode", "power-loss"),
-        ('step = "kill"\ntarget = "broker(1)"\nmode = "kill"', "mode", "kill has no mode"),
-        ('step = "kill"\ntarget = "broker(1)"\nmode = false', "mode", "wrong value"),
-        ('step = "kill"\ntarget = "broker(1)"\ntimes = 0', "times", "kill has no times"),
-        ('step = "kill"\ntarget = "broker(1)"\ncancel = []', "cancel", "wrong value"),
-        ('step = "flap"\ngroups = [["broker(1)"], ["clients"]]\ntimes = 0\nperiod = "2s"', "times", "1 to 1000"),
-        ('step = "flap"\ntimes = 1\nperiod = "2s"', "groups", "whom to cut from whom"),
-        ('step = "isolate"', "target", "a role"),
-        ('step = "limit-bandwidth"\ngroups = [["clients"], ["brokers"]]', "rate", "256kbit"),
-        ('step = "limit-bandwidth"\ngroups = [["clients"], ["brokers"]]\nrate = "1gbit"', "rate", "100mbit"),
-        ('step = "limit-bandwidth"\nrate = "1mbit"', "groups", "whom to cut from whom"),
-        ('step = "slow-disk"\ntarget = "broker(1)"\ndelay = "1s"\nperiod = "1s"', "delay", "less than the period"),
-        ('step = "slow-disk"\ntarget = "broker(1)"\ndelay = "6s"\nperiod = "9s"', "delay", "0.01 to 5"),
-        ('step = "slow-disk"\ntarget = "broker(1)"\ndelay = "1s"', "period", "how long"),
-        (
-            'step = "duplicate-request"\ntarget = "clients"\napi = "Produce"\ndirection = "response"',
-            "direction",
-            "has no",
-        ),
-        ('step = "unregister"\ntarget = "controller"', "target", "only a broker"),
-        ('step = "kill"\ntarget = "broker(9)"', "target", "broker(1) to broker(3) (cluster.brokers)"),
-        ('step = "kill"\ntarget = "controllers(2)"', "target", "unknown role"),
-        ('step = "isolate"\ntarget = "broker(1)"\nfrom = ["broker(1)"]', "from", "cut from itself"),
-        ('step = "partition"\nfrom = ["leader(t-0)"]\nto = ["leader(t-0)"]', "from", "cut from itself"),
-        (
-            'step = "wait"\ntrigger = { isr = { partition = "t-0", size = 4 } }',
-            "trigger.isr.size",
-            "t-0 has 3 replicas",
-        ),
-        (
-            'step = "wait"\ntrigger = { isr = { partition = "t-0", at_least = 0 } }',
-            "trigger.isr.at_least",
-            "1 or more",
-        ),
-        (
-            'step = "wait"\ntrigger = { leader_is = { partition = "t-0", broker = "controller" } }',
-            "trigger.leader_is.broker",
-            "not a broker",
-        ),
-        (
-            'step = "wait"\ntrigger = { broker_is = { broker = "controllers", state = "fenced" } }',
-            "trigger.broker_is.broker",
-            "not a broker",
-        ),
-        ('step = "wait"\ntrigger = { acked = 11 }', "trigger.acked", "up to 10"),
-        ('step = "wait"\ntrigger = { reassigned = {} }', "trigger.reassigned.partition", "either partition"),
-        (
-            'step = "wait"\ntrigger = { isr = { partitions = ["t-0", "t-7"], size = 1 } }',
-            "trigger.isr.partitions[1]",
-            "unknown partition",
-        ),
-    ],
-)
-def test_what_a_step_lacks_or_cannot_use_is_named(step: str, where: str, said: str) -> None:
-    found = problems(step)
-    assert f"steps[0].{where}" in found, found
-    assert said in found[f"steps[0].{where}"]
 
 
 def step(kind: str, target: str | None = None, name: str | None = None) -> str:

@@ -1,7 +1,8 @@
 """What a wrong scenario file is told, word for word: every sentence stands in one file, which is read in review.
 
 Other tests assert where a problem is. A case of the file is lines that take the place of others in a plain scenario:
-`<` are those that go (by default the first new one), `>` those that come, and below is what is said of them.
+`<` are those that go (by default the first new one), `>` those that come, `+` those of one step more, and below is what
+is said of them.
 `.venv/bin/python tests/unit/ebbtide/scenario/test_sentences.py` writes what is said now.
 """
 
@@ -42,12 +43,16 @@ clause = "c"
 loss = { committed = "none" }
 """
 
+LAST = "[[predictions]]"
+
 
 def said_of(case: str) -> str:
     """Return the lines that a case gives, and below them what is said of the file with them."""
-    given = [line for line in case.splitlines() if line.startswith(("< ", "> "))]
+    given = [line for line in case.splitlines() if line.startswith(("< ", "> ", "+ "))]
     new = [line[2:] for line in given if line.startswith("> ")]
     old = "\n".join([line[2:] for line in given if line.startswith("< ")] or new[:1])
+    if step := [line[2:] for line in given if line.startswith("+ ")]:
+        old, new = LAST, ["[[steps]]", *step, LAST]
     assert old in PLAIN, old
     try:
         parse(PLAIN.replace(old, "\n".join(new), 1), file="x.toml", strict=True)

@@ -35,28 +35,6 @@ def test_quorums_that_a_small_machine_carries(cluster: str) -> None:
     assert found(cluster=cluster) == {}
 
 
-@pytest.mark.parametrize(
-    ("cluster", "where", "said"),
-    [
-        ("controllers = 2", "cluster.controllers", "1 or 3, or 2 with quorum = 'dynamic'"),
-        ('controllers = 4\nquorum = "dynamic"', "cluster.controllers", "1 to 3"),
-        ("controllers = 3\ninitial_voters = 2", "cluster.initial_voters", "quorum = 'dynamic'"),
-        (DYNAMIC + "initial_voters = 0", "cluster.initial_voters", "1 to 3"),
-        (DYNAMIC + "initial_voters = 4", "cluster.initial_voters", "1 to 3"),
-        ('quorum = "elastic"', "cluster.quorum", "dynamic"),
-        (DYNAMIC + 'features = { "metadata.version" = 20 }', "cluster.features, or --feature", "21"),
-        (
-            DYNAMIC + 'controller_properties = { "controller.quorum.bootstrap.servers" = "x:1" }',
-            "cluster.controller_properties",
-            "controller.quorum.bootstrap.servers",
-        ),
-    ],
-)
-def test_a_quorum_that_no_cluster_has_is_refused(cluster: str, where: str, said: str) -> None:
-    problem = found(cluster=cluster)
-    assert said in next(text for at, text in problem.items() if at.startswith(where)), problem
-
-
 def test_one_error_names_every_release_without_dynamic_quorums() -> None:
     problem = found(kafka="3.4.1 3.9.1 3.8.1")
     assert list(problem) == ["cluster.quorum"]
