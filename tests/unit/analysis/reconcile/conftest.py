@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +19,9 @@ def together(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Mapping[str, Together]:
     """By module, what its `RECORDS` made and what was found in them."""
-    modules = {item.module for item in request.session.items if isinstance(item, pytest.Function)}
-    asked = {one.__name__: one.RECORDS for one in modules if hasattr(one, "RECORDS")}
+    here = Path(__file__).parent
+    items = [item for item in request.session.items if isinstance(item, pytest.Function) and item.path.parent == here]
+    asked = {item.module.__name__: item.module.RECORDS for item in items if hasattr(item.module, "RECORDS")}
     return reconcile_together(spark, tmp_path_factory.mktemp("together"), asked)
 
 
