@@ -310,6 +310,7 @@ def _manifest(tables: Mapping[str, list[Row]], setting: Mapping[str, str]) -> Ma
         final_consumer=FINAL_CONSUMER,
         final_offsets=ends,
         final_transactions=asked,
+        timings_s={"final read": float(setting["final_read"])} if "final_read" in setting else {},
         producers={"1": producer},
         wire=WireFacts(unrecorded={setting["published"]: 1}) if "published" in setting else None,
         node_ends=tuple(NodeEnd(node=node, at_ns=ns(60), fault="a fault") for node in setting.get("ended", "").split()),

@@ -3,13 +3,15 @@
 Once the producers have ended, the coordinators are asked for the states of the transactions, for 40 s at most. A
 timeout of the coordinator may begin to abort one as late as that, but only a producer begins a commit. Markers take
 less than a second, and 30 s if a request for them was lost just before. Judged once each fault is healed, where each
-partition has its whole ISR. The controllers' batches in `raw/` show that the host was alive.
+partition has its whole ISR, and as many members as its min ISR asks for. The controllers' batches in `raw/` show that
+the host was alive. All that must be so since the final read began, in which the coordinators are asked first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analysis.causes.evidence import NEVER
 from analysis.judge.history.markers import batches_in
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.duties.duty import PATIENCE, SECOND_NS, Duty, finding_on_duties, healed_ns, unfenced_since
@@ -32,20 +34,26 @@ def _check(judged: Judged) -> Finding:
 
 def _duties(record: Record) -> Iterator[Duty]:
     asked, healed = record.manifest.final_transactions, healed_ns(record)
-    unfenced = [unfenced_since(record, broker) for broker in record.manifest.topology.brokers]
+    brokers, final_read_s = record.manifest.topology.brokers, record.manifest.timings_s.get("final read", 0.0)
+    unfenced = [at for broker in brokers if (at := unfenced_since(record, broker)) is not None]
     last = [states[-1] for states in record.timeline.partitions.values()]
-    is_whole = all(state.leader >= 0 and {*state.isr} == {*state.replicas} for state in last)
+    min_isr = record.protocol.configured_min_isr
+    is_whole = all(
+        one.leader >= 0 and {*one.isr} == {*one.replicas} and len(one.isr) >= (min_isr(one.topic, NEVER) or 0)
+        for one in last
+    )
     gone = record.manifest.gone_topics or deletion_times(record.proven_steps or ())
-    if asked is None or healed is None or gone or not is_whole:
+    if asked is None or healed is None or gone or not is_whole or len(unfenced) < len(brokers):
         return
-    # Nothing says when the coordinators were asked, only that it was before the end. All had to be well until then.
-    since_ns = max(healed, *(at for at in unfenced if at is not None))
+    since_ns = max([healed, *unfenced, *(one.at_ns for one in last)])
     for name, state in asked.states.items():
         about = {"transactional_id": name, "state": state, "waited_s": asked.waited_s}
         if state == _COMMITTING and asked.waited_s >= PATIENCE * _ALLOWED_S:
             wrote = _controllers_wrote(record)
             until_ns = max([*wrote, *(one.at_ns for one in record.clocks.readings)], default=0)
-            within_ns = max(_ALLOWED_S * SECOND_NS, (until_ns - since_ns) // PATIENCE)
+            # So long all must have been well. Where something changed after the final read began, nobody knows it.
+            well_ns = max(until_ns - since_ns, int(final_read_s * SECOND_NS))
+            within_ns = max(_ALLOWED_S * SECOND_NS, well_ns // PATIENCE)
             yield Duty(about=about, since_ns=since_ns, within_ns=within_ns, controllers_ns=wrote)
         elif state not in (None, _COMMITTING):
             yield Duty(about=about, since_ns=since_ns, within_ns=0, kept_ns=since_ns)
@@ -64,8 +72,8 @@ RULE = Clause(
     needed="never",
     compares_times=True,
     unknown_when=(
-        "a transaction was being committed for 39 s after the producers had ended, and the metadata log stood still "
-        "meanwhile, or a log lost records. Only where each partition has its whole ISR at the end"
+        "a transaction was being committed for 39 s after the producers had ended, and the metadata log stood still or "
+        "brokers or the ISR changed meanwhile, or a log lost records. Only where each partition has its whole ISR"
     ),
     example="""
         The coordinator still says at the end that it is about to commit the transaction, after 40 s.

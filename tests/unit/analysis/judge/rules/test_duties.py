@@ -216,7 +216,13 @@ def test_a_follower_that_is_cut_off_from_a_leader_that_goes_on_leaves_the_isr(
         ({"setting": "transactional prepared=29"}, "not-exercised"),
         ({"steps": "step=power-loss nodes=1 at=2 healed=3"}, "unknown"),
         ({"partitions": "leader=1;at=5 isr=1,2"}, "not-exercised"),
+        ({"partitions": "leader=1 isr=1,2;at=40 isr=1,2,3"}, "violated"),
+        ({"partitions": "leader=1 isr=1,2;at=70 isr=1,2,3"}, "unknown"),  # markers may have had no place
         ({"brokers": "at=80 broker=2 event=fenced;at=81 broker=2 event=unfenced"}, "unknown"),
+        ({"brokers": "at=80 broker=2 event=fenced"}, "not-exercised"),
+        ({"setting": "transactional prepared=40 min_isr=4"}, "not-exercised"),  # older releases append nothing then
+        ({"setting": "transactional prepared=40 final_read=95"}, "violated"),
+        ({"setting": "transactional prepared=40 final_read=120"}, "unknown"),  # it began before all was well
     ],
 )
 def test_a_commit_that_is_prepared_ends_where_all_was_well(
