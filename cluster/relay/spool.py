@@ -155,8 +155,10 @@ class SpoolWriter:
     def _complete(self) -> None:
         if self._segment is not None:
             segment, self._segment = self._segment, None
-            with contextlib.suppress(OSError):
+            try:
                 self._reader.send(_FULL.pack(segment, self._at - segment * self._segment_bytes))
+            except OSError:
+                self._reader.shutdown(socket.SHUT_RDWR)  # a decoder that is there must not take this for the whole
 
     def _take_freed(self) -> None:
         with contextlib.suppress(ConnectionError):  # a decoder that was killed has left messages unread

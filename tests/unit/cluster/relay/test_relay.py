@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import threading
@@ -164,6 +165,29 @@ def test_a_client_that_waits_for_room_goes_on_when_the_decoder_is_killed(make_sp
     spool.end_decoder()
     waiting.join(10)
     assert not waiting.is_alive()
+
+
+def test_a_segment_that_the_decoder_is_not_told_of_ends_the_recording(make_spool: Callable[..., Spool]) -> None:
+    class Full:
+        """A socket for which the kernel has no memory, once."""
+
+        def __init__(self, end: socket.socket) -> None:
+            self._end = end
+
+        def send(self, data: bytes) -> int:
+            raise OSError(errno.ENOBUFS, "no memory")
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._end, name)
+
+    spool = make_spool(5, 1020)
+    spool.writer._reader, end = Full(spool.writer._reader), spool.writer._reader  # type: ignore[assignment]
+    spool.writer.write(1, "request", [bytes(990)])
+    spool.writer.write(2, "request", [bytes(990)])
+    spool.writer._reader = end
+    spool.writer.end(SpoolEnd())
+    with pytest.raises(EOFError):
+        spool.recorded()
 
 
 def test_a_broker_that_is_down_ends_the_connection(spool: Spool) -> None:
