@@ -16,6 +16,7 @@ from ebbtide.releases.known_releases import parse_version, version_of
 from ebbtide.scenario.mismatches import mismatches
 from ebbtide.scenario.plain_values import from_plain
 from ebbtide.shown_text import plural
+from ebbtide.untrusted.values import decode_toml
 from harness.cli.command import Args
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ def table_of_words(words: Sequence[str], kind: type[T], of_kafka: str) -> T:
         elif "." in key:
             raw.setdefault(of_kafka, {})[key] = text
         else:
-            raw[key] = int(text) if text.isdecimal() else text
+            try:
+                raw[key] = decode_toml(f"x = {text}\n")["x"]
+            except ValueError:
+                raw[key] = text  # a word may stand without its quotes
     problems += mismatches(raw, kind)
     if problems:
         raise Problems(COMMAND_LINE, problems)

@@ -11,10 +11,12 @@ import pytest
 from command_tree import commands
 
 from ebbtide.errors import ExitCode
+from ebbtide.scenario.model import ClusterSpec, TopicSpec
 from ebbtide.scenario.plain_values import STEP_KEYS
 from ebbtide.scenario.steps.table import KINDS, SHOWN, StepKind, keys_of
 from ebbtide.scenario.validate_admin import validate_error_name
 from harness.cli.main import main
+from harness.cli.option_values import table_of_words
 
 MOST = 50
 """Options of the whole command, without those of the kinds of faults: a user cannot know more."""
@@ -115,6 +117,14 @@ def test_each_request_shows_a_refusal_that_kafka_has() -> None:
         assert list(validate_error_name(name, "expect_error")) == []
     assert (examples["add-voter"], examples["remove-voter"]) == ("DUPLICATE_VOTER", "VOTER_NOT_FOUND")
     assert examples["elect"] == "ELECTION_NOT_NEEDED"
+
+
+def test_a_key_takes_each_value_that_it_has_in_a_scenario_file() -> None:
+    words = ["session_timeout_s=2.5", "quorum=dynamic", "formed_on=3.9.1", "log.segment.bytes=1048576"]
+    assert table_of_words(words, ClusterSpec, "broker_properties") == ClusterSpec(
+        session_timeout_s=2.5, quorum="dynamic", formed_on="3.9.1", broker_properties={"log.segment.bytes": "1048576"}
+    )
+    assert table_of_words(["assignment=[[1, 2], [2, 3]]"], TopicSpec, "config").assignment == ((1, 2), (2, 3))
 
 
 @pytest.mark.parametrize(
