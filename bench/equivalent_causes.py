@@ -11,8 +11,10 @@ _NO_ID_0 = "no broker has the id 0: it stands for the clients"
 
 EQUIVALENT: Mapping[str, str] = {
     "answer._agreed: one.guilty or -1 -> without 1": "only the order of sentences follows from it",
-    "facts._may_have_lost_it_as_member: one.within.last_ns >= since_ns -> one.within.last_ns > since_ns": _AT_THE_BOUND,
-    "facts.ask_table: one.metadata_offset < offset -> one.metadata_offset <= offset": _ONE_OFFSET,
+    "answer._may_have_lost_it_as_member: one.within.last_ns >= since_ns -> one.within.last_ns > since_ns": (
+        _AT_THE_BOUND
+    ),
+    "answer._ask_table: one.metadata_offset < offset -> one.metadata_offset <= offset": _ONE_OFFSET,
     # ---- elections, epochs, leaders, liveness, writers
     "elections.Elections.__init__: after.leader >= 0 -> after.leader > 0": _NO_ID_0,
     "elections.Elections.hides_one_before: at_ns >= time -> at_ns > time": _AT_THE_BOUND,

@@ -46,7 +46,6 @@ from ebbtide.cpu_limit import limited_cpu
 
 MODULES = (
     "table",
-    "facts",
     "answer",
     "intervals",
     "moments",
