@@ -3,7 +3,7 @@
 It needs neither Kafka nor root. A server answers framed requests as a broker does, on loopback; a client produces
 batches to it, with five requests in flight, and fetches. With --broker a real broker takes the server's place:
 
-    ebbtide cluster up --brokers 1 && ebbtide cluster topic t replication_factor=1 min_isr=1
+    ebbtide cluster up brokers=1 && ebbtide cluster topic t replication_factor=1 min_isr=1
     ebbtide cluster exec -- sh -c 'python -m bench.relay 20 --share 0.5 --broker $EBBTIDE_BOOTSTRAP'
 
 In each round it does so directly, through the relay that

@@ -13,8 +13,8 @@ answers, and then flushes them together. So a batch that a follower had while th
 the last of its round, and the leader flushed it before it appended what follows. In a quorum of one voter, nothing
 is said: there, no follower's question tells a look at the middle of a write from the end of one.
 
-In a dynamic quorum the majority is one of the voters that rule over the batch (`ebbtide.kraft.commits`), each with the
-disk that votes. Observers count for nothing.
+In a dynamic quorum the majority is one of the voters that rule over the batch, each with the disk that votes.
+Observers count for nothing.
 
 A batch that a majority has acknowledged is committed if no newer epoch is seen anywhere: then that majority took it
 from the leader of its own epoch, and every later leader has it. A batch of an older epoch may be on a majority and

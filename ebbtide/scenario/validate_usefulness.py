@@ -1,6 +1,6 @@
 """Finds what a run would do in vain.
 
-Examples are triggers that cannot fire, levels that no release can have, and copies that nobody reads, and properties of
+Examples are triggers that cannot fire, levels that no release can have, copies that nobody reads, and properties of
 nodes that have no effect where they stand.
 
 A property counts where Kafka obeys it, as in any cluster. Where a topic's own setting overrides it, or where nodes of

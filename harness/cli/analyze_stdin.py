@@ -8,8 +8,8 @@ and then does not wait for Spark's start.
 A caller that was killed leaves paths behind: many may wait in the pipe. So the process begins with no record once
 nobody can read its answers. Otherwise it would write into records that the next start of the caller judges.
 
-If the session's Java process ends, for instance because the kernel killed it, it starts
-again, and the records that it was judging are judged once more, each by itself.
+If the session's Java process ends, for instance because the kernel killed it, it starts again, and the records that it
+was judging are judged once more, each by itself.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
     from analysis.spark.java_start import JavaStart
     from analysis.spark.session import Jvm
-    from ebbtide.record.verdict import Verdict
 
+STDIN = "-"
+"""The RUN that stands for paths on stdin."""
 _DYING_S = 2.0
 """How long a Java process with which a call failed may take to end."""
 
@@ -125,9 +126,9 @@ def judge_together(session: JudgingSession, records: Sequence[Path]) -> dict[Pat
 
 
 def _judge_all(records: Sequence[Path], session: JudgingSession, beat: Heartbeat) -> dict[Path, Verdict | EbbtideError]:
-    ends: dict[Path, Verdict | EbbtideError] = {}
     from analysis.judging.many_records import judge_many
 
+    ends: dict[Path, Verdict | EbbtideError] = {}
     try:
         for record, end in judge_many(records, session.started, beat.stage):
             ends[record] = end
@@ -160,16 +161,11 @@ def _judge_again_if_ended(record: Path, session: JudgingSession, beat: Heartbeat
     raise AssertionError
 
 
-STDIN = "-"
-"""The RUN that stands for paths on stdin."""
-
-
 def judge_from_stdin(*, many: bool = False, fail_on: FailOn = "outcome") -> ExitCode:
     """Judge each record as its path comes, print one JSON object a record, and return the worst exit code.
 
     With `many`, dozens of records come.
     """
-
     codes: set[ExitCode] = set()
     with unwind_on_signals(), contextlib.closing(JudgingSession(many=many)) as session:
         _start_early(session)
@@ -220,7 +216,6 @@ def _start_early(session: JudgingSession) -> None:
 
 def _judge_and_print(session: JudgingSession, paths: Sequence[str], fail_on: FailOn) -> set[ExitCode]:
     """Judge the records of a line in the same jobs, print an answer for each, and return their exit codes."""
-
     records = [Path(path) for path in paths]
     ends: Mapping[Path, Verdict | Exception]
     can_judge = False

@@ -31,9 +31,8 @@ def mutate(
 ) -> Scenario:
     """Return a mutation of `base` with about `steps` steps, on the cluster of `base`.
 
-    Sometimes it has parts of `other`. Its description names the schedules it comes from. It has about `steps`
-    steps, and its description names the schedules it comes from. The same arguments give the same schedule. No
-    step is of the kinds `without`.
+    Sometimes it has parts of `other`. Its description names the schedules it comes from. The same arguments give the
+    same schedule. No step is of the kinds `without`.
     """
     slots: Slots = [*without_frame(base.steps)]
     sources = [base.name]
@@ -104,7 +103,6 @@ _MUTATIONS: Sequence[Callable[[Slots, Random, int], Slots]] = (
 
 A rare state depends on the steps before it; what follows it is free.
 """
-
 
 CORPUS = "corpus.jsonl"
 _FRESH_SHARE = 0.4

@@ -151,13 +151,13 @@ def answer(
     open_ = [reason for one in replays if (reason := why_inconclusive(one) or _why_not_comparable(one)) is not None]
     open_ += [f"{len(failed)} of {len(failed) + len(replays)} have no verdict: {failed[0]}"] if failed else []
     clauses = tuple(dict.fromkeys(clause(one) for one in (original, *replays)))
-    here = f"Kafka {original.manifest.shown_kafka} lost {_count_text(lost)} ({_cause_names([original])})"
+    here = f"Kafka {original.manifest.shown_kafka} lost {plural(lost, 'committed record')} ({_cause_names([original])})"
     saved: Literal["yes", "no", "cannot tell", "nothing to save"]
     if losing:
         saved = "no" if lost else "nothing to save"
         many = f" in {len(losing)} of {len(replays)} replays" if len(replays) > 1 else ""
         count = max(committed_lost(one) for one in losing)
-        there = f"{kafka} lost {_count_text(count)}{many} ({_cause_names(losing)})"
+        there = f"{kafka} lost {plural(count, 'committed record')}{many} ({_cause_names(losing)})"
         why = f"{here}; {there}" if lost else f"{there}, Kafka {original.manifest.shown_kafka} none that was found"
     elif open_ or not replays:
         saved, why = "cannot tell", f"{kafka} is inconclusive: {open_[0] if open_ else 'no replay was finished'}"
@@ -183,7 +183,8 @@ def why_inconclusive(run: LoadedRun) -> str | None:
         return open_[0]
     if run.manifest.final_consumer is None:
         return "there was no final read"
-    return None if _is_loss_decided(run.verdict) else "the judge could not decide whether committed records were lost"
+    found = next((one.status for one in run.verdict.properties if one.name == NO_COMMITTED_LOSS), "unknown")
+    return None if found in ("holds", "violated") else "the judge could not decide whether committed records were lost"
 
 
 def _why_not_comparable(run: LoadedRun) -> str | None:
@@ -211,14 +212,6 @@ def clause(run: LoadedRun) -> str:
         return f"{kafka}: " + "; ".join(MEANING[cause] for cause in causes)
     prediction = fitting_prediction(run.scenario, run.manifest)
     return f"{kafka}: " + (prediction.clause if prediction is not None else "the scenario predicts nothing for it")
-
-
-def _is_loss_decided(verdict: Verdict) -> bool:
-    return any(one.name == NO_COMMITTED_LOSS and one.status in ("holds", "violated") for one in verdict.properties)
-
-
-def _count_text(count: int) -> str:
-    return plural(count, "committed record")
 
 
 def _cause_names(runs: Sequence[LoadedRun]) -> str:
