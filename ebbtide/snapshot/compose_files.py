@@ -73,7 +73,7 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
     releases: list[str] = []
     for document in read_documents(path, content):
         for name, values in document.at("services").table.items():
-            files = {one for source in _mounts(values) for one in _places(path.parent / source) if one in given}
+            files = {one for source in _mounts(values) for one in _places(path.parent, source) if one in given}
             used |= files
             service = _service(name, values, next((given[one] for one in sorted(files)), None))
             if service is None:
@@ -105,8 +105,8 @@ def _mounts(values: YamlValue) -> Iterator[str]:
             yield _filled(source)
 
 
-def _places(source: Path) -> tuple[Path, Path]:
-    return source.resolve(), (source / "server.properties").resolve()
+def _places(folder: Path, source: str) -> list[Path]:
+    return [] if "\0" in source else [(folder / source).resolve(), (folder / source / "server.properties").resolve()]
 
 
 def _has_all_voters(nodes: list[DescribedNode]) -> bool:
