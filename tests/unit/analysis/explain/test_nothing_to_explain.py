@@ -103,7 +103,8 @@ def test_where_only_own_producers_lost_records_their_losses_are_named(
 ) -> None:
     story = healthy_story(tmp_path)
     lost = OwnProducer(client="orders-1", acks=1, topic="orders", partition=0, acked=600, lost=500, why="broker 2 led")
-    write_verdict(RecordFolder(story.record), msgspec.structs.replace(story.judge(), own_producers=[lost]))
+    verdict = msgspec.structs.replace(story.judge(), own_producers=[lost], why=[str(lost)])
+    write_verdict(RecordFolder(story.record), verdict)
     assert main(["explain", str(story.record)]) == ExitCode.AS_PREDICTED
     out = capsys.readouterr().out
     assert "no acked record is lost" not in out
