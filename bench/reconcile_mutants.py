@@ -51,7 +51,7 @@ _SHARED: tuple[Mutant, ...] = (
     (copies, "(shown OR (committed AND standing))", "shown"),
     (copies, "(shown OR (committed AND standing))", "(shown OR standing)"),
     (copies, "NOT aborted AND (shown OR (committed", "(shown OR (committed"),
-    (copies, "NOT aborted AND (shown OR standing)", "(shown OR standing)"),
+    (copies, "NOT aborted AND (shown OR standing AND", "(shown OR standing AND"),
     (rows_groups, "enumerate(numbers)", "enumerate(numbers[:1])"),
     (batches, 'self.numbers("consumer") == final', 'self.numbers("consumer") != final'),
     (compare, "alike &= ~(has_acks & has_open) | (acks == open_).all(1)\n", "pass\n"),
