@@ -15,6 +15,7 @@ from analysis.advise.groups import TopicGroup
 from analysis.advise.lines import AdviceLine
 from analysis.advise.prices import COSTS, Prices, cost_of, release_prices, topic_prices
 from analysis.advise.release import ReleaseFacts
+from analysis.spec.partition import MV_ELR
 from ebbtide.releases.feature_levels import METADATA_VERSIONS, newest_metadata_version
 from ebbtide.releases.known_releases import ELR_VERSION, KNOWN, METADATA_VERSION
 from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN
@@ -178,9 +179,9 @@ def _candidates(group: TopicGroup, release: ReleaseFacts) -> Iterator[RemedyPart
     if release.is_elr_on and release.kafka != _NEWEST:
         yield RemedyPart(values={KAFKA: _NEWEST}, words=f"upgrade to Kafka {_NEWEST}")
     if not release.is_elr_on and release.kafka != _NEWEST:
+        raised = "" if level >= MV_ELR else f", raise {METADATA_VERSION}"
         yield RemedyPart(
-            values={KAFKA: _NEWEST, ELR_VERSION: "1"},
-            words=f"upgrade to Kafka {_NEWEST}, raise metadata.version, turn the ELR on",
+            values={KAFKA: _NEWEST, ELR_VERSION: "1"}, words=f"upgrade to Kafka {_NEWEST}{raised}, turn the ELR on"
         )
     if not settings.flushes_each_record:
         yield RemedyPart(values={FLUSH_MESSAGES: "1"}, words=f"set {FLUSH_MESSAGES}=1")

@@ -16,7 +16,7 @@ FACTOR, PARTITIONS = "default.replication.factor", "num.partitions"
 FACTORS = (FACTOR, "offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 _NUMBERS = frozenset(
     {MIN_ISR, FLUSH_MESSAGES, FLUSH_MS, "log.flush.interval.messages", "log.flush.interval.ms"}
-    | {PARTITIONS, "transaction.state.log.min.isr"}
+    | {PARTITIONS, "transaction.state.log.min.isr", "node.id"}
 )
 
 
@@ -120,6 +120,8 @@ def value_problems(values: Mapping[str, str], where: str, lines: Mapping[str, in
             allowed = f"1 to {REPLICAS_MAX}"
         elif name in _NUMBERS and not is_number(value):
             allowed = "a whole number"
+        elif name == "process.roles" and not {one.strip() for one in value.split(",")} <= {BROKER, CONTROLLER}:
+            allowed = f"{BROKER}, {CONTROLLER}, or both with a comma between"
         elif name == UNCLEAN and value.lower() not in ("true", "false"):
             allowed = "true or false"
         if allowed is not None:

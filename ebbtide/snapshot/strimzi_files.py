@@ -40,7 +40,7 @@ def read_strimzi(contents: Mapping[Path, bytes]) -> FileFacts:
     pools = [one for one in found["KafkaNodePool"] if _belongs(one, name)]
     release, level = spec.at("version").text, spec.at("metadataVersion").text
     features = {} if level is None or level not in METADATA_VERSIONS else {METADATA_VERSION: METADATA_VERSIONS[level]}
-    nodes, notes = _nodes(spec, pools)
+    nodes, notes = _nodes(spec, pools, name)
     topics = tuple(_topic(one) for one in found["KafkaTopic"] if _belongs(one, name))
     return FileFacts(
         nodes=nodes,
@@ -110,8 +110,13 @@ def _is_zookeeper(kafka: YamlValue) -> bool:
     return kafka.at("spec", "zookeeper").content is not None and kraft not in ("enabled", "migration")
 
 
-def _nodes(spec: YamlValue, pools: Sequence[YamlValue]) -> tuple[tuple[DescribedNode, ...], list[str]]:
-    """Return the nodes of the pools; ids are given in the order of the pools, as Strimzi gives them to new ones."""
+def _nodes(
+    spec: YamlValue, pools: Sequence[YamlValue], cluster: str | None
+) -> tuple[tuple[DescribedNode, ...], list[str]]:
+    """Return the nodes of the pools, by the names of their pods.
+
+    Ids are given in the order of the pools, as Strimzi gives them to new ones.
+    """
     config = _config(spec.at("config"))
     groups = [(one.at("metadata", "name").text or "", one.at("spec"), _roles(one)) for one in pools]
     groups = groups or [("kafka", spec, "broker")]
@@ -119,13 +124,16 @@ def _nodes(spec: YamlValue, pools: Sequence[YamlValue]) -> tuple[tuple[Described
         return ((DescribedNode(name="kafka", properties=config),) if config else ()), []
     nodes: list[DescribedNode] = []
     notes: list[str] = []
-    for name, values, roles in groups:
+    empty: list[str] = []
+    for pool, values, roles in groups:
+        name = pool if cluster is None else f"{cluster}-{pool}"
         count = int(values.at("replicas").text or "0")
         is_kept = _keeps_disk(values.at("storage"))
+        empty += [pool] if count > 0 and not is_kept else []
         for _ in range(min(max(count, 0), _NODES_MAX - len(nodes))):
             own = {"node.id": str(len(nodes)), "process.roles": roles}
             nodes.append(DescribedNode(name=f"{name}-{len(nodes)}", properties={**config, **own}, keeps_disk=is_kept))
-    if empty := {one.name.rpartition("-")[0]: None for one in nodes if not one.keeps_disk}:
+    if empty:
         notes.append(f"the storage of {' and '.join(empty)} is ephemeral: a pod that moves has an empty disk")
     if (key := spec.at("rack", "topologyKey").text) is not None:
         notes.append(f"racks are those of {key}: which node is where, the files do not say")

@@ -52,7 +52,7 @@ def command() -> Group:
         "Run all scenarios, and then random schedules until the time budget ends. Judge every run, and keep the "
         "results of every night. A new contradiction is replayed three times, and then shrunk. To continue a night "
         "that was killed, or that could not judge its runs, type the same command again.",
-        epilog="example: ebbtide nightly --budget 2h --kafka 3.9.1,4.3.1 --store /var/lib/ebbtide",
+        epilog="example: ebbtide nightly --budget 2h --kafka 3.9.1,4.3.1 --store nights",
         dest="action",
         metavar="ACTION",
         runs_bare=True,

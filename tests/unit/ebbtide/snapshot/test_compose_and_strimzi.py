@@ -163,6 +163,7 @@ def test_strimzi_resources_of_several_files_are_one_cluster(tmp_path: Path) -> N
     snapshot = read(tmp_path, KAFKA, POOLS, TOPIC)
     assert [one.id for one in snapshot.brokers] == [3, 4, 5, 6]
     assert snapshot.controllers == (0, 1, 2)
+    assert {"main-data-3", "main-data-4", "main-data-5"} <= {one.address for one in snapshot.brokers}
     assert (snapshot.kafka, snapshot.features) == ("4.0.0", {"metadata.version": 25})
     assert snapshot.unsaid == ("eligible.leader.replicas.version",)
     (orders,) = (one for one in snapshot.topics if one.name == "orders")

@@ -99,6 +99,8 @@ def test_a_snapshot_of_files_can_be_saved_and_read(tmp_path: Path) -> None:
         ({"topics": TOPICS.replace("Replicas: 4", "Replicas: 4,4")}, "not of a real cluster"),
         ({"features": FEATURES.replace("4.1-IV1", "next")}, "not a feature with its levels"),
         ({"server": SERVER.replace("factor=3", "factor=many")}, "not a value of this setting"),
+        ({"server": SERVER + "node.id=one\n"}, "node.id"),
+        ({"server": SERVER + "process.roles=brokr\n"}, "broker, controller, or both"),
         ({"topics": TOPICS, "other": "hello"}, "this file does not describe a cluster"),
         ({"server": SERVER.replace("min.insync.replicas=1", "min.insync.replicas=x")}, "(line 7)"),
     ],
