@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from evidence_builders import Content, batch
 from host_state import HostState, left_after
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
-from live.commands import ebbtide
+from live.commands import LOCAL, ebbtide
 
 from bench.broken_kafka.agent import environment_of
 from bench.broken_kafka.bugs import read_bugs
@@ -69,7 +69,9 @@ def name(tmp_path: Path, publish: str, bug: str | None) -> Iterator[str]:
     file = tmp_path / "own-producer.toml"
     file.write_text(SCENARIO)
     agent = {} if bug is None else environment_of(read_bugs()[bug])
-    up = ebbtide("cluster", "up", file, "--publish", publish, "--cluster", name, "--runs", tmp_path / "runs", env=agent)
+    # Containers do not get the environment that loads the agent.
+    options = ["--publish", publish, "--cluster", name, "--runs", tmp_path / "runs", *(LOCAL if bug else ())]
+    up = ebbtide("cluster", "up", file, *options, env=agent)
     assert up.returncode == ExitCode.AS_PREDICTED, up.stdout + up.stderr
     done(ebbtide("cluster", "topic", "orders", "min_isr=1", "--cluster", name))
     yield name
