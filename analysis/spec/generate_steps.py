@@ -115,7 +115,7 @@ def _triggers(phase: int, plays: Sequence[PlayedSchedule], partition: PartitionN
     if len(leaders) == 1 and all(one.leader != old.leader for one, old in zip(now, before, strict=True)):
         leader = leaders.pop()
         role = RoleOrNone(f"broker({leader})" if leader else "none")
-        # A batch that fences or unfences a broker also elects. Whom it elects depends on who left the ISR last.
+        # A batch that fences or unfences a broker also elects. The leader it elects depends on who left the ISR last.
         if not leader or not any(isinstance(one, BrokerTrigger) for one in triggers):
             triggers.append(LeaderTrigger(partition=partition, broker=role))
     if any(one.committed_anew for one in now):

@@ -46,7 +46,7 @@ _LIST = "kafka-topics.sh --bootstrap-server HOST:PORT --describe > topics.txt"
 _DESCRIBE = "kafka-features.sh --bootstrap-server HOST:PORT describe > features.txt"
 _COLUMN = re.compile(r"([A-Z][A-Za-z ]*): *([^\t]*)")
 _IDS = re.compile(r"[0-9]{1,10}(?:, *[0-9]{1,10})*")
-_OF_WHOM = re.compile(r"^(Dynamic|All|Default) configs for (topic|brokers?) (\S+) ")
+_HEADING = re.compile(r"^(Dynamic|All|Default) configs for (topic|brokers?) (\S+) ")
 _CONFIG = re.compile(r"^\s+([a-z][a-z0-9._-]*)=(.*?)(?: sensitive=\S+(?: synonyms=\{.*\})?)?\s*$")
 
 
@@ -125,26 +125,26 @@ def read_configs(path: Path, text: str) -> FileFacts:
     problems: list[UsageError] = []
     values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        if (heading := _OF_WHOM.match(line)) is not None:
+        if (heading := _HEADING.match(line)) is not None:
             values = found.setdefault((heading[1], heading[2], heading[3]), {})
         elif (config := _CONFIG.match(line)) is not None and config[2] != "null":
             problems += value_problems({config[1]: config[2]}, "", {config[1]: number})
             values[config[1]] = config[2]
     raise_problems(path, problems)
-    topics = {whom: values for (_, kind, whom), values in found.items() if kind == "topic"}
-    whole = {whom: values for (how, kind, whom), values in found.items() if (how, kind) == ("All", "broker")}
+    topics = {owner: values for (_, kind, owner), values in found.items() if kind == "topic"}
+    whole = {owner: values for (how, kind, owner), values in found.items() if (how, kind) == ("All", "broker")}
     return FileFacts(
         nodes=tuple(
-            DescribedNode(name=f"broker {whom}", properties={**values, "node.id": whom})
-            for whom, values in whole.items()
+            DescribedNode(name=f"broker {owner}", properties={**values, "node.id": owner})
+            for owner, values in whole.items()
         ),
         planned=tuple(
             PlannedTopic(name=name, configs={key: value for key, value in values.items() if key in BROKER_NAMES})
             for name, values in topics.items()
         ),
         broker_configs={
-            int(whom) if whom.isdecimal() else None: values
-            for (how, kind, whom), values in found.items()
+            int(owner) if owner.isdecimal() else None: values
+            for (how, kind, owner), values in found.items()
             if kind != "topic" and how != "All"
         },
     )

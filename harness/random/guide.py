@@ -69,7 +69,7 @@ def _insert(slots: Slots, random: Random, _brokers: int) -> Slots:
 
 
 def _renew_end(slots: Slots, random: Random, _brokers: int) -> Slots:
-    """Keep the steps that led to the rare state, and draw the steps after it anew."""
+    """Keep the steps that led to the rare state, and draw new ones after them."""
     at = random.randrange(len(slots) + 1)
     return [*slots[:at], *[None] * max(3, len(slots) - at)]
 

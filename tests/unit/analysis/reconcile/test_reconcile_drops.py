@@ -1,4 +1,4 @@
-"""What the judge gets of a HW that fell: each drop once, and none that is none."""
+"""What the judge gets of a HW that fell: each drop once, and nothing that is no drop."""
 
 from __future__ import annotations
 
