@@ -86,12 +86,6 @@ def test_the_command_prints_a_variant_or_what_a_release_runs(capsys: pytest.Capt
     assert len(capsys.readouterr().out) < len(printed) / 2
 
 
-@pytest.mark.parametrize("words", [["elr-44"], ["2.8.1"], ["elr-43", "explode"]])
-def test_the_command_refuses_what_it_does_not_know(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["spec", "rules", *words]) == ExitCode.USAGE
-    assert words[-1] in capsys.readouterr().err
-
-
 def test_a_rule_that_events_call_is_printed_by_its_name() -> None:
     text = text_of(VARIANTS["elr_43"], "may_complete")
     assert "    def may_complete(" in text

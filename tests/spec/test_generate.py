@@ -137,8 +137,6 @@ def test_check_ends_with_the_codes_that_its_help_names(capsys: pytest.CaptureFix
     assert "LOST" in capsys.readouterr().out
     assert main([*check, "elr-43", "--bounds", "power-losses=1,steps=3"]) == 2
     assert "not exhausted" in capsys.readouterr().out
-    assert main([*check, "elr-43", "--bounds", "admin=1,admin-kinds=reasign"]) == 4
-    assert "unknown kind of request, did you mean reassign?" in capsys.readouterr().err
 
 
 def test_find_writes_a_valid_file_or_says_why_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,23 +146,8 @@ def test_what_spark_takes_for_a_master_is_no_mistake(master: str, capsys: pytest
     assert "--master" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("master", ["", "foo", "local[]", "spark://", "http://host"])
-def test_what_no_spark_takes_for_a_master_is_refused_before_one_is_started(
-    master: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["analyze", "no-such-record", "--master", master]) == 4
-    assert "not a Spark master\n  where:   --master\n" in capsys.readouterr().err
-
-
 def test_a_record_may_be_named_by_a_file_address(records: dict[str, Path]) -> None:
     assert main(["analyze", records["predicted"].as_uri()]) == 0
-
-
-def test_a_file_of_another_host_is_refused_by_its_address(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["analyze", "file://elsewhere/runs"]) == 4
-    err = capsys.readouterr().err
-    assert "file://elsewhere/runs" in err
-    assert "another host" in err
 
 
 def test_many_records_are_reported_in_a_line_each(

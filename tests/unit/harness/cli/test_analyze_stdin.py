@@ -6,14 +6,34 @@ import contextlib
 import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from analysis.spark import java_start, session
 from ebbtide.errors import HarnessError
 from harness.cli import analyze_stdin
 from harness.cli.analyze_stdin import JudgingSession, _judge_and_print, judge_from_stdin
+
+
+def test_judgements_share_a_java_process_and_outlive_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[bool] = []
+
+    @contextlib.contextmanager
+    def open_session(**_: object) -> Iterator[object]:
+        ended.append(False)
+        number = len(ended) - 1
+        monkeypatch.setattr(session.Jvm, "running", Mock(has_ended=lambda *_: ended[number]))
+        yield number
+
+    monkeypatch.setattr(session, "session", open_session)
+    monkeypatch.setattr(java_start, "early_start", lambda **_: contextlib.nullcontext())
+    with contextlib.closing(JudgingSession()) as judging:
+        assert [judging.started(), judging.started()] == [0, 0]
+        ended[0] = True
+        assert [judging.started(), judging.started()] == [1, 1]
 
 
 def test_records_that_a_bug_keeps_from_being_judged_together_are_judged_one_by_one(

@@ -319,6 +319,7 @@ def test_no_spoiled_store_ends_in_an_internal_error(
     assert wrong == []
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_spoiled_record_is_at_best_inconclusive(record: Path, tmp_path: Path, spark: SparkSession) -> None:
     """Every file outside raw/ and logs/ has its checksum, so every damage to one shows."""

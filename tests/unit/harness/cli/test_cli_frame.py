@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from replay_records import LOST
 
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.cli import main as frame
@@ -66,73 +65,6 @@ def test_no_verb_loads_spark_or_docker_to_declare_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "suggestion"),
-    [
-        ("rnu", "did you mean run?"),
-        ("kafka fecth 4.3.1", "did you mean fetch?"),
-        ("clean --forgte", "did you mean --forget?"),
-        ("doctor --jsn", "did you mean --json?"),
-    ],
-)
-def test_a_mistyped_word_is_a_usage_error_with_a_suggestion(
-    capsys: pytest.CaptureFixture[str], line: str, suggestion: str
-) -> None:
-    assert main(line.split()) == ExitCode.USAGE
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("error: unknown ")
-    assert suggestion in printed.err.splitlines()[0]
-    assert "next:" in printed.err
-
-
-@pytest.mark.parametrize(
-    ("line", "told", "next"),
-    [
-        ("run --bogus", "unknown argument got: --bogus", "ebbtide run --help"),
-        ("run x --sed 7", "unknown argument, did you mean --seed?", "ebbtide run --help"),
-        ("run x --image", "this option needs a value where: --image", "ebbtide run --help"),
-        ("shrink --json", "missing: RUN", "ebbtide runs (lists the runs)"),
-        ("spec find", "missing: --variant", "ebbtide spec find --help"),
-        ("kafka", "missing: ACTION allowed: fetch, list, image", "ebbtide kafka --help"),
-        ("", "missing: VERB", "ebbtide --help"),
-    ],
-)
-def test_the_first_mistake_of_a_command_line_is_reported_with_what_to_type(
-    capsys: pytest.CaptureFixture[str], line: str, told: str, next: str
-) -> None:
-    assert main(line.split()) == ExitCode.USAGE
-    error = " ".join(capsys.readouterr().err.split())
-    assert told in error
-    assert error.endswith(f"next: {next}")
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("run x --kafka 3.9.1 4.3.1", "got: 4.3.1 allowed: --kafka 3.9.1,4.3.1 (several are separated by commas)"),
-        (
-            "nightly --kafka 3.9.1 4.3.1 --budget 2h",
-            "got: 4.3.1 allowed: --kafka 3.9.1,4.3.1 (several are separated by commas)",
-        ),
-        ("random --kafka 3.9.1 4.3.1", "got: 4.3.1 allowed: one release"),
-        ("replay a b c d e", "error: ebbtide replay takes one RUN at a time got: b c d e next: ebbtide replay a"),
-        ("nightly healthy bridge", "unknown argument got: healthy bridge allowed: --scenarios NAMES"),
-        ("scenarios show a b", "ebbtide scenarios show takes one NAME at a time got: b next: ebbtide scenarios show a"),
-        ("doctor extra words", "error: unknown argument got: extra words next: ebbtide doctor --help"),
-    ],
-)
-def test_surplus_words_are_reported_once_with_what_is_allowed(
-    line: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("RECORD").symlink_to(LOST)
-    assert main(line.split()) == ExitCode.USAGE
-    error = " ".join(capsys.readouterr().err.split())
-    assert told in error
-    assert error.count("got:") == 1
-
-
-@pytest.mark.parametrize(
     ("words", "same"),
     [
         ("help", "--help"),
@@ -166,20 +98,6 @@ def test_a_command_line_is_read_as_it_was_typed() -> None:
             "feature": ("x=1", "y=2"),
             "json": True,
         }
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("run x --json=1", "takes no value where: --json"),
-        ("run x --seed 1.5", "not a whole number where: --seed got: '1.5'"),
-        ("random --steps soon", "not a whole number where: --steps got: 'soon'"),
-        ("cluster fault set-config", "missing: --resource"),
-    ],
-)
-def test_a_wrong_value_is_reported_with_its_option(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(line.split()) == ExitCode.USAGE
-    assert told in " ".join(capsys.readouterr().err.split())
 
 
 def test_what_follows_the_name_of_another_command_is_that_commands() -> None:
@@ -283,52 +201,3 @@ def test_closed_streams_change_no_exit_code() -> None:
 def test_the_help_says_every_exit_code() -> None:
     text = frame._EPILOG.lower()
     assert all(f"  {code.value}  " in text for code in ExitCode)
-
-
-# Groups that also run without a subcommand, and what a wrong word in its place is told.
-
-
-@pytest.mark.parametrize(
-    ("line", "where"),
-    [("nightly --budget 2h site nights", "--budget"), ("runs --json --runs x compare a b", "--runs, --json")],
-)
-def test_a_subcommand_refuses_the_options_of_a_call_without_one(
-    line: str, where: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(line.split()) == ExitCode.USAGE
-    _, told, next_ = capsys.readouterr().err.splitlines()
-    assert told == f"  where:   {where}"
-    assert next_.startswith(f"  next:    ebbtide {line.split()[0]} ")
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("nightly sit", "did you mean site?"),
-        ("nightly zzz --budget 2h", "got:     zzz"),
-        ("runs compar a", "did you mean compare?"),
-        ("runs zzz zzz", "got:     zzz"),
-        ("scenarios brigde", "did you mean `ebbtide scenarios show bridge`?"),
-        ("scenarios unclean-el", "did you mean `ebbtide scenarios show unclean-election`?"),
-        ("scenarios zzz", "allowed: show, from, check"),
-        ("cluster fautl", "did you mean fault?"),
-        ("kafka imgae", "did you mean image?"),
-        ("--completion", "this option needs a value"),
-        ("--completion tcsh", "allowed: bash, zsh, fish"),
-    ],
-)
-def test_a_wrong_word_in_the_place_of_a_subcommand_gets_one_error(
-    line: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(line.split()) == ExitCode.USAGE
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert told in printed.err
-    assert printed.err.count("error:") == 1
-
-
-def test_help_of_no_verb_is_an_unknown_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "analyse"]) == ExitCode.USAGE
-    assert "error: unknown verb, did you mean analyze?\n" in capsys.readouterr().err
-    assert main(["--jbos", "help"]) == ExitCode.USAGE
-    assert "got:     --jbos\n" in capsys.readouterr().err

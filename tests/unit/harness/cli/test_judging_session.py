@@ -14,7 +14,6 @@ from typing import Any
 
 import psutil
 import pytest
-from quick import quick_first
 
 from ebbtide.record.verdict import VERDICT
 
@@ -22,7 +21,7 @@ ROOT = Path(__file__).parents[4]
 RECORD = ROOT / "tests" / "data" / "runs" / "last-replica-standing-3.9.1"
 """A record with losses: one without a possible anomaly needs no Java process."""
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 _SCRIPT = """
 import json, os, signal, sys
@@ -72,7 +71,6 @@ def ran(script: str, records: list[Path]) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.slow
 def test_a_record_that_ends_the_java_process_stops_no_other_record(records: list[Path]) -> None:
     script = """
 on_spark.choose = as_killer(on_spark.choose)
@@ -87,7 +85,7 @@ session.close()
     assert whole["counts"] == json.loads((records[1] / VERDICT).read_text())["counts"]
 
 
-@pytest.mark.parametrize("dies", quick_first([False, True]))
+@pytest.mark.parametrize("dies", [False, True])
 def test_records_whose_paths_come_on_stdin_share_a_java_process_and_outlive_it(
     records: list[Path], *, dies: bool
 ) -> None:
@@ -127,14 +125,3 @@ def test_records_whose_paths_come_on_stdin_share_a_java_process_and_outlive_it(
         assert process.wait(300) == 4
     verdicts = {(record / VERDICT).read_bytes() for record in records}
     assert len(verdicts) == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [(["-", "runs"], "paths on stdin come alone"), (["--many", "runs"], "--many needs paths on stdin")],
-)
-def test_paths_on_stdin_come_alone(words: list[str], what: str) -> None:
-    command = [sys.executable, "-P", "-m", "ebbtide", "analyze", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 4
-    assert what in done.stderr

@@ -99,17 +99,6 @@ def test_each_kind_says_what_it_does_takes_and_proves(kind: StepKind, capsys: py
     }
 
 
-def test_values_that_are_not_toml_are_named_by_their_options_as_typed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(["cluster", "fault", "kill", "broker(1)", "--deadline-s", "soon", "--trigger", "isr = x"])
-        == ExitCode.USAGE
-    )
-    told = capsys.readouterr().err
-    for option, typed, key in (("--deadline-s", "soon", "deadline_s"), ("--trigger", "isr = x", "trigger")):
-        assert f"where:   {option}\n     got:     {typed!r}\n     allowed: {SHOWN['kill'][key]}\n" in told
-    assert "next:    ebbtide cluster fault kill --help" in told
-
-
 def test_each_request_shows_a_refusal_that_kafka_has() -> None:
     shown = {kind: words["expect_error"] for kind, words in SHOWN.items() if "expect_error" in words}
     examples = {kind: re.findall(r"'([A-Z_]+)'", text)[0] for kind, text in shown.items()}
@@ -125,19 +114,3 @@ def test_a_key_takes_each_value_that_it_has_in_a_scenario_file() -> None:
         session_timeout_s=2.5, quorum="dynamic", formed_on="3.9.1", broker_properties={"log.segment.bytes": "1048576"}
     )
     assert table_of_words(["assignment=[[1, 2], [2, 3]]"], TopicSpec, "config").assignment == ((1, 2), (2, 3))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("cluster up --brokers 9", "brokers"),
-        ("cluster up --name=../x", "--cluster"),
-        ("cluster topic t --min-isr none", "min_isr"),
-        ("watch end --record no-such-folder", "no-such-folder"),
-    ],
-)
-def test_an_option_of_0_2_0_is_read_as_the_one_of_today(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(old.split()) == ExitCode.USAGE
-    told = capsys.readouterr().err
-    assert "the old spelling goes with the next release" in " ".join(told.split())
-    assert re.search(rf"where: .*{new}|got: .*{new}", told)

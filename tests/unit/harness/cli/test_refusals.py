@@ -17,104 +17,10 @@ from replay_records import LOST
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario import catalogue
-from harness.cli import nightly, spec_find
+from harness.cli import nightly
 from harness.cli.main import main
 from harness.runner import launch
 from harness.runner.host import make_record, require_folder
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["run", "healthy", "--kafka", ""], "--kafka names no release"),
-        (["run", "healthy", "--kafka", " , "], "the list has an empty word"),
-        (["run", "healthy", "--upgrade", "4.3.1"], "not two releases"),
-        (["run", "healthy", "--upgrade", "3.9.1:4"], "not a Kafka release"),
-        (["run", "healthy", "--upgrade", "3.9.1:4.3.1", "--kafka", "4.3.1"], "--upgrade names the releases itself"),
-        (["run", "healthy", "--upgrade", "4.3.1:4.3.1"], "an upgrade to the same release"),
-        (["run", "healthy", "--upgrade", "4.3.1:3.9.1"], "3.9.1 does not know a feature level of the cluster"),
-        (["run", "rolling-upgrade", "--kafka", "4.3.1"], "an upgrade to the same release"),
-        (["run", "coordinator-kill-kip-848", "--kafka", "3.9.1"], "does not have the group protocol of KIP-848"),
-        (["spec", "check", "--variant", "elr-43", "--bounds", "admin-kinds=move"], "without a budget"),
-        (["spec", "find", "--variant", "elr-43", "--out", "/nowhere/x.toml"], "cannot be written there"),
-        (
-            ["spec", "find", "--variant", "elr-43", "--out", "x.toml", "--bounds", "rf=6,brokers=7"],
-            "a scenario cannot have so many brokers",
-        ),
-        (["spec", "find", "--variant", "elr-43", "--out", "x.toml", "--kafka", "4.3.1,4.3"], "not a Kafka release"),
-        (["spec", "find", "--variant", "elr-43", "--out", "Lost.toml"], "not a scenario name"),
-    ],
-)
-def test_what_can_have_no_effect_is_refused(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spec_find, "answer_to", lambda *_: pytest.fail("searched before"))
-    assert main(arguments) == 4
-    assert told in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("no_clusters")
-@pytest.mark.parametrize(
-    ("arguments", "where", "got", "next_"),
-    [
-        (["cluster", "up", "brokers=7"], "cluster.brokers", "7", "ebbtide cluster up --help"),
-        (["cluster", "up", "healthy", "brokers=2"], "the command line", "brokers=2", "ebbtide cluster up healthy"),
-        (["cluster", "up", "--publish", "65535"], "--publish", "65535", "ebbtide cluster up --help"),
-        (["random", "--steps", "0"], "--steps", "0", "ebbtide random --help"),
-        (["random", "--without", "power-los"], "--without", "'power-los'", "ebbtide cluster fault --help"),
-        (["random", "--feature", "elr=1"], None, "elr", "ebbtide random --help"),
-        (["spec", "check", "--variant", "elr-44"], "--variant", "elr-44", "ebbtide spec check --help"),
-        (
-            ["spec", "check", "--variant", "elr-43", "--property", "hww"],
-            "--property",
-            "hww",
-            "ebbtide spec check --help",
-        ),
-        (
-            ["spec", "check", "--variant", "elr-43", "--bounds", "kills=-1"],
-            "--bounds kills",
-            "-1",
-            "ebbtide spec check --help",
-        ),
-        (
-            ["spec", "check", "--variant", "elr-43", "--bounds", "admin=1,admin-kinds=mov"],
-            "--bounds admin-kinds",
-            "mov",
-            "ebbtide spec check --help",
-        ),
-        (["spec", "find", "--variant", "elr-43", "--out", "X.toml"], None, "X", "ebbtide spec find --help"),
-        (["nightly", "--budget", "2"], "--budget", "'2'", "ebbtide nightly --help"),
-        (["nightly", "--budget", "2", "--times", "0"], "--budget", "'2'", "ebbtide nightly --help"),
-        (["cluster", "exec"], None, None, "ebbtide cluster exec --help"),
-        (["cluster", "--cluster"], "--cluster", None, "ebbtide cluster --help"),
-        (["--completion"], "--completion", None, "ebbtide --help"),
-        (["run", "healthy", "--kafka", "4.3.1,3.9"], "--kafka", "'3.9'", "ebbtide kafka list"),
-        (["cluster", "up", "--kafka", "3.9"], "--kafka", "'3.9'", "ebbtide kafka list"),
-        (["random", "--kafka", "3.9"], "--kafka", "'3.9'", "ebbtide kafka list"),
-        (
-            ["random", "--runtime=local", "--image", "x"],
-            None,
-            "--runtime=local, --image",
-            "ebbtide random --runtime=local --image x --run",
-        ),
-        (["run", "healthy", "--upgrade", "4.3.1:3.9.1"], "--upgrade", "4.3.1:3.9.1", "--upgrade 3.9.1:4.3.1"),
-    ],
-    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
-)
-def test_a_mistake_of_the_command_line_says_what_was_typed_and_what_to_type_next(
-    arguments: list[str],
-    where: str | None,
-    got: str | None,
-    next_: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert main(arguments) == ExitCode.USAGE
-    told = [line.strip() for line in capsys.readouterr().err.splitlines()]
-    assert where is None or f"where:   {where}" in told
-    assert got is None or any(line.startswith("got:") and got in line for line in told)
-    assert f"next:    {next_}" in told
 
 
 @pytest.mark.usefixtures("no_clusters")
@@ -331,15 +237,6 @@ def test_a_file_with_steps_is_a_scenario_and_misses_its_keys(
     assert "watch" not in error
 
 
-@pytest.mark.usefixtures("no_clusters")
-@pytest.mark.parametrize("words", [["cluster", "up"], ["cluster", "up", "healthy"], ["random"]], ids=" ".join)
-def test_several_releases_are_refused_where_only_one_is_allowed(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*words, "--kafka", "3.9.1,4.3.1"]) == ExitCode.USAGE
-    assert "allowed: one release, such as 4.3.1\n" in capsys.readouterr().err
-
-
 def test_a_file_named_without_its_ending_gets_the_full_name_suggested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,14 +257,6 @@ def test_a_file_named_without_its_ending_gets_the_full_name_suggested(
     said = capsys.readouterr().err
     assert "this is a folder, not a scenario" in said
     assert "next:    ebbtide scenarios\n" in said
-    assert main(["run", str(LOST)]) == ExitCode.USAGE
-    assert f"next:    ebbtide scenarios check {LOST / 'scenario.toml'}\n" in capsys.readouterr().err
-    assert main(["run", "bridge.toml"]) == ExitCode.USAGE
-    said = capsys.readouterr().err
-    assert "no such file, did you mean the scenario bridge?" in said
-    assert "next:    ebbtide scenarios show bridge > bridge.toml" in said
-    assert main(["run", "bridge", "--feature", "elr"]) == ExitCode.USAGE
-    assert capsys.readouterr().err.startswith("error: not a feature level\n  where:   --feature\n")
     (tmp_path / "my").rmdir()
     assert main(["run", "my"]) == ExitCode.USAGE
     assert "(lists all" in capsys.readouterr().err

@@ -177,12 +177,6 @@ def test_records_that_are_not_to_be_judged_are_named_and_prove_nothing(
     assert [(one["run_id"], one["outcome"]) for one in lines] == [("3.9.1", "inconclusive"), ("4.3.1", "inconclusive")]
 
 
-def test_a_kept_cluster_is_always_judged(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["run", "healthy", "--kafka", "4.3.1", "--keep-cluster", "--no-judge"])
-    assert code == ExitCode.USAGE
-    assert "a kept cluster is judged when its run is over" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("release", "noted"), [("4.3.1", True), ("3.7.2", False)])
 def test_a_release_without_a_prediction_is_named_before_the_run(
     world: World, capsys: pytest.CaptureFixture[str], release: str, noted: bool

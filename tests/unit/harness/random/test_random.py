@@ -298,14 +298,6 @@ def test_the_command_writes_a_file_that_can_be_run(tmp_path: Path, capsys: pytes
     assert f"seed 5: {steps} steps, including waits and heals" in told
 
 
-@pytest.mark.parametrize(
-    "words", [["--steps", "0"], ["--without", "murder"], ["--kafka", "4"], ["--out", "no/such/folder/x.toml"]]
-)
-def test_the_command_refuses_what_it_cannot_draw(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["random", "--seed", "1", *words]) == 4
-    assert words[1] in capsys.readouterr().err
-
-
 def test_the_command_draws_for_no_release_that_there_is_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -320,8 +312,3 @@ def test_the_command_draws_for_no_release_that_there_is_not(
     assert "no such Kafka release" in capsys.readouterr().err
     assert main(["random", "--seed", "1", "--kafka", "4.3.1"]) == 0
     assert asked == ["9.9.9"]
-
-
-def test_the_command_draws_with_no_level_that_the_release_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["random", "--seed", "1", "--kafka", "3.9.1", "--feature", f"{ELR_VERSION}=1"]) == 4
-    assert "3.9.1 cannot be formatted with this level" in capsys.readouterr().err

@@ -85,28 +85,25 @@ def answer_and_hang(request: RunRequest, display: Display) -> Path:
     return request.runs
 
 
-def test_lines_of_a_run_are_shown_as_they_come(tmp_path: Path) -> None:
-    shown: list[tuple[int, str]] = []
-    ended = run_side_by_side(
-        requests(tmp_path, 1, 2),
-        at_once=2,
-        log=tmp_path / "log",
-        carry_out=meet,
-        on_note=lambda *one: shown.append(one),
-    )
-    assert sorted(dict(ended)) == [1, 2]
-    assert sorted(shown) == [(1, "seed 1"), (2, "seed 2")]
-
-
-def test_two_run_at_once_and_never_three(tmp_path: Path) -> None:
+def test_two_run_at_once_and_never_three_and_their_lines_are_shown_as_they_come(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    ran = dict(run_side_by_side(requests(tmp_path, 1, 2, 3), at_once=2, log=log, carry_out=meet))
+    shown: list[tuple[int, str]] = []
+    ran = dict(
+        run_side_by_side(
+            requests(tmp_path, 1, 2, 3),
+            at_once=2,
+            log=log,
+            carry_out=meet,
+            on_note=lambda *one: shown.append(one),
+        )
+    )
+    assert sorted(shown) == [(seed, f"seed {seed}") for seed in (1, 2, 3)]
     assert ran == {seed: tmp_path / str(seed) for seed in (1, 2, 3)}
     assert max(int(saw.read_text()) for saw in tmp_path.glob("*.saw")) == 2
     assert re.search(r"healthy on 4\.3\.1 \(process \d+\): seed 3\n", log.read_text())
 
 
-def test_no_more_is_asked_for_than_there_is_room_for(tmp_path: Path) -> None:
+def test_no_more_is_asked_for_than_there_is_room_for_and_a_failure_comes_back_in_its_own_words(tmp_path: Path) -> None:
     asked = []
 
     def noted_requests() -> Iterator[tuple[int, RunRequest | EbbtideError]]:
@@ -115,13 +112,9 @@ def test_no_more_is_asked_for_than_there_is_room_for(tmp_path: Path) -> None:
             yield seed, request
 
     ran = run_side_by_side(noted_requests(), at_once=1, log=tmp_path / "log", carry_out=fail)
-    next(ran)
+    _, end = next(ran)
     assert asked == [1]
     ran.close()
-
-
-def test_a_failure_comes_back_in_its_own_words(tmp_path: Path) -> None:
-    [(_, end)] = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=fail)
     assert isinstance(end, HarnessError)
     assert (end.what, end.where, end.next) == ("no space", "the disk", "ebbtide clean")
 
@@ -160,12 +153,6 @@ def until_up(folder: Path) -> Iterator[tuple[int, RunRequest | EbbtideError]]:
 def interrupted_requests(folder: Path) -> Iterator[tuple[int, RunRequest | EbbtideError]]:
     yield from until_up(folder)
     raise KeyboardInterrupt
-
-
-def test_one_that_is_left_cleans_up_first(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        list(run_side_by_side(interrupted_requests(tmp_path), at_once=2, log=tmp_path / "log", carry_out=wait_for_end))
-    assert (tmp_path / "cleaned").exists()
 
 
 def test_a_run_that_takes_longer_than_it_can_take_is_ended_and_cleans_up(tmp_path: Path) -> None:
@@ -263,7 +250,7 @@ def test_a_process_that_ends_without_a_word_is_a_failure(tmp_path: Path) -> None
     assert "without a result" in end.what
 
 
-def test_a_run_is_ended_though_the_terminal_is_gone(tmp_path: Path) -> None:
+def test_one_that_is_left_cleans_up_first_though_the_terminal_is_gone(tmp_path: Path) -> None:
     ran = run_side_by_side(
         interrupted_requests(tmp_path),
         at_once=2,
