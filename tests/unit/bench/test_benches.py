@@ -1,29 +1,19 @@
-"""Each benchmark can be imported, and most run here, small; some start clusters in tests/live/test_benches_live.py.
-
-Two take minutes, and what they measure is replaced here: bench.demos and bench.runtimes get two recorded runs instead
-of commands.
-"""
+"""Each benchmark can be imported, and most run here, small; some start clusters in tests/live/test_benches_live.py."""
 
 from __future__ import annotations
 
 import importlib
-import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 import pytest
 from benches import ROOT, assert_ended_well, run_bench
 from real_records import unpack_record
 from replay_records import LOST, SAVED
 
-from bench import demos, random_guidance_model, runtimes
+from bench import random_guidance_model
 from bench.reconcile_engines import ENGINES
-from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import read_manifest, write_manifest
 
 BENCHES = [path.stem for path in sorted((ROOT / "bench").glob("*.py")) if "__main__" in path.read_text()]
 SMALL_EXPLORE = ("--states", "20000", "--max-bytes-per-state", "5000")
@@ -54,85 +44,6 @@ def test_one_series_of_each_kind_runs_on_the_model(
         "unguided",
         "reference",
     ]
-
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def recorded_runs(*records: Path, exit_code: int = 0) -> Command:
-    """In place of `subprocess.run`: the command wrote these records to its `--runs`, on its `--runtime`."""
-
-    def run(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[str]:
-        options = dict(pairwise(command))
-        for record in records:
-            copy = Path(shutil.copytree(record, Path(options["--runs"]) / record.name))
-            runtime = options.get("--runtime", "local")
-            write_manifest(
-                RecordFolder(copy), msgspec.structs.replace(read_manifest(RecordFolder(copy)), runtime=runtime)
-            )
-        return subprocess.CompletedProcess(command, exit_code, stdout="", stderr="no space")
-
-    return run
-
-
-class Host:
-    """In place of HostState: others use this host at the same time."""
-
-    left: tuple[str, ...] = ()
-
-    @classmethod
-    def now(cls) -> Host:
-        return cls()
-
-    def left_since(self, before: Host, *marks: str) -> list[str]:
-        return list(self.left)
-
-
-@pytest.mark.parametrize(
-    ("run", "left", "code", "said"),
-    [
-        (recorded_runs(LOST, SAVED), (), 0, "1 of 1 demos as predicted with nothing left"),
-        (recorded_runs(LOST, SAVED), ("namespace ebbtide-x",), 1, "namespace ebbtide-x"),
-        (recorded_runs(LOST, SAVED, exit_code=3), (), 1, "exit code 3, 2 records: no space"),
-        (recorded_runs(LOST), (), 1, "0 of 1 demos"),
-    ],
-    ids=["good", "something left", "exit code", "one record"],
-)
-def test_a_demo_ends_well_only_as_predicted_on_both_releases_with_nothing_left(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    run: Command,
-    left: tuple[str, ...],
-    code: int,
-    said: str,
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["demos", "1"])
-    monkeypatch.setattr(subprocess, "run", run)
-    monkeypatch.setattr(demos, "HostState", Host)
-    monkeypatch.setattr(Host, "left", left)
-    assert demos.main() == code
-    assert said in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("run", "code", "said"),
-    [
-        (recorded_runs(LOST, SAVED), 0, "local 3.9.1: as-predicted"),
-        (recorded_runs(LOST, SAVED, exit_code=1), 1, "docker 4.3.1: as-predicted"),
-        (recorded_runs(exit_code=3), 1, "no run"),
-    ],
-    ids=["good", "exit code", "no record"],
-)
-def test_both_runtimes_are_listed_side_by_side_and_a_run_that_fails_ends_with_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], run: Command, code: int, said: str
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["runtimes", "1"])
-    monkeypatch.setattr(subprocess, "run", run)
-    assert runtimes.main() == code
-    out, complained = capsys.readouterr()
-    assert said in out
-    assert complained.count("no space") == 2 * code
-    assert [line.split()[0] for line in out.splitlines()[-2:]] == ["local", "docker"]
 
 
 def test_a_small_made_cluster_is_read_and_advised() -> None:
