@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -106,28 +107,23 @@ class Traffic:
             base_offset=at,
             log_append_time_ms=-1,
             log_start_offset=0,
-            record_errors=[],
-            error_message=None,
         )
         named = {"topic_id": TOPIC_ID} if version >= 13 else {"name": TOPIC}
         responses = [kind(partition_responses=[item], **named)]
-        self.answer(connection, correlation, ProduceResponse(responses=responses, throttle_time_ms=0), version)
+        self.answer(connection, correlation, ProduceResponse(responses=responses), version)
 
     def fetch(self, records: bytes, *, high_watermark: int, connection: int = 1, version: int = 11) -> None:
         """Fetch partition 0; the request of a fetch session names no partition."""
         request = FetchRequest(
-            replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1, isolation_level=0, session_id=5, session_epoch=2,
-            topics=[], forgotten_topics_data=[], rack_id="",
+            replica_id=-1, max_bytes=1, session_id=5, session_epoch=2,
         )  # fmt: skip
         kind = FetchResponse.FetchableTopicResponse
         item = kind.PartitionData(
-            partition_index=0, error_code=0, high_watermark=high_watermark, last_stable_offset=0,
+            partition_index=0, high_watermark=high_watermark, last_stable_offset=0,
             log_start_offset=0, aborted_transactions=None, preferred_read_replica=-1, records=records,
         )  # fmt: skip
         named = {"topic_id": TOPIC_ID} if version >= 13 else {"topic": TOPIC}
-        answer = FetchResponse(
-            throttle_time_ms=0, error_code=0, session_id=5, responses=[kind(partitions=[item], **named)]
-        )
+        answer = FetchResponse(session_id=5, responses=[kind(partitions=[item], **named)])
         correlation = self.ask(connection, request, version)
         self.add(connection, "response", as_relayed(version, frame(answer, version, correlation)))
 
@@ -136,12 +132,8 @@ class Traffic:
         request = MetadataRequest(
             topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
         )
-        topic = MetadataResponse.MetadataResponseTopic(
-            error_code=0, name=TOPIC, topic_id=TOPIC_ID, is_internal=False, partitions=[]
-        )
-        answer = MetadataResponse(
-            throttle_time_ms=0, brokers=[], cluster_id="c", controller_id=1, topics=[topic], error_code=0
-        )
+        topic = MetadataResponse.MetadataResponseTopic(name=TOPIC, topic_id=TOPIC_ID)
+        answer = MetadataResponse(cluster_id="c", controller_id=1, topics=[topic])
         self.answer(connection, self.ask(connection, request, version), answer, version)
 
     def commit(self, offset: int, *, error: int | None = 0, connection: int = 1, group: str = "g") -> None:
@@ -157,7 +149,7 @@ class Traffic:
             partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
         )
         request = OffsetCommitRequest(
-            group_id=group, generation_id_or_member_epoch=1, member_id="m", group_instance_id=None,
+            group_id=group, generation_id_or_member_epoch=1, member_id="m",
             topics=[kind(name=TOPIC, partitions=[item])],
         )  # fmt: skip
         return self.ask(connection, request, 7)
@@ -166,7 +158,7 @@ class Traffic:
         """Answer a request to commit."""
         answered = OffsetCommitResponse.OffsetCommitResponseTopic
         result = answered.OffsetCommitResponsePartition(partition_index=0, error_code=error)
-        response = OffsetCommitResponse(throttle_time_ms=0, topics=[answered(name=TOPIC, partitions=[result])])
+        response = OffsetCommitResponse(topics=[answered(name=TOPIC, partitions=[result])])
         self.answer(connection, correlation, response, 7)
 
     def commit_in_transaction(self, offset: int, *, connection: int = 1) -> None:
@@ -177,11 +169,11 @@ class Traffic:
         )
         request = TxnOffsetCommitRequest(
             transactional_id="copier", group_id="g", producer_id=7, producer_epoch=0, generation_id=1, member_id="m",
-            group_instance_id=None, topics=[kind(name=TOPIC, partitions=[item])],
+            topics=[kind(name=TOPIC, partitions=[item])],
         )  # fmt: skip
         answered = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
-        result = answered.TxnOffsetCommitResponsePartition(partition_index=0, error_code=0)
-        response = TxnOffsetCommitResponse(throttle_time_ms=0, topics=[answered(name=TOPIC, partitions=[result])])
+        result = answered.TxnOffsetCommitResponsePartition(partition_index=0)
+        response = TxnOffsetCommitResponse(topics=[answered(name=TOPIC, partitions=[result])])
         self.answer(connection, self.ask(connection, request, 3), response, 3)
 
     def end_transaction(self, *, commits: bool, error: int | None = 0, connection: int = 1) -> None:
@@ -189,14 +181,14 @@ class Traffic:
         request = EndTxnRequest(transactional_id="copier", producer_id=7, producer_epoch=0, committed=commits)
         correlation = self.ask(connection, request, 3)
         if error is not None:
-            self.answer(connection, correlation, EndTxnResponse(throttle_time_ms=0, error_code=error), 3)
+            self.answer(connection, correlation, EndTxnResponse(error_code=error), 3)
 
     def begin_anew(self, *, connection: int = 1) -> None:
         """Another incarnation of `copier` begins."""
         request = InitProducerIdRequest(
             transactional_id="copier", transaction_timeout_ms=1, producer_id=-1, producer_epoch=-1
         )
-        answer = InitProducerIdResponse(throttle_time_ms=0, error_code=0, producer_id=7, producer_epoch=1)
+        answer = InitProducerIdResponse(producer_id=7, producer_epoch=1)
         self.answer(connection, self.ask(connection, request, 4), answer, 4)
 
 
@@ -216,3 +208,11 @@ def cut_up(entries: Iterable[SpoolEntry], size: int) -> Sequence[SpoolEntry]:
         for entry in entries
         for at in range(0, max(len(entry.data), 1), size)
     ]
+
+
+def received(end: socket.socket, size: int) -> bytes:
+    """The next bytes of a connection: so many, or fewer if it ends."""
+    found = b""
+    while len(found) < size and (more := end.recv(size - len(found))):
+        found += more
+    return found

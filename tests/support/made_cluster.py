@@ -8,7 +8,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
@@ -99,15 +99,13 @@ class MadeCluster:
         voters = [topic.PartitionData.ReplicaState(replica_id=one, log_end_offset=1) for one in self.voters]
         partition = topic.PartitionData(
             partition_index=0,
-            error_code=0,
             leader_id=1,
             leader_epoch=1,
             high_watermark=1,
             current_voters=voters,
-            observers=[],
         )
         named = topic(topic_name="__cluster_metadata", partitions=[partition])
-        return DescribeQuorumResponse(error_code=0, topics=[named])
+        return DescribeQuorumResponse(topics=[named])
 
     def _api_versions(self, error: int) -> Any:
         key, supported, finalized = (
@@ -119,38 +117,31 @@ class MadeCluster:
         return ApiVersionsResponse(
             error_code=error,
             api_keys=[key(api_key=one, min_version=0, max_version=9) for one in self.keys],
-            throttle_time_ms=0,
             supported_features=[supported(name="metadata.version", min_version=low, max_version=high)],
             finalized_features_epoch=1,
             finalized_features=[
                 finalized(name=name, max_version_level=level, min_version_level=level)
                 for name, level in self.features.items()
             ],
-            zk_migration_ready=False,
         )
 
     def _metadata(self) -> Any:
         topic = MetadataResponse.MetadataResponseTopic
         broker = MetadataResponse.MetadataResponseBroker
         return MetadataResponse(
-            throttle_time_ms=0,
             brokers=[broker(node_id=1, host="127.0.0.1", port=self.port, rack=self.rack)],
             cluster_id="made",
             controller_id=1,
             topics=[
                 topic(
-                    error_code=0,
                     name=name,
-                    is_internal=False,
                     partitions=[
                         topic.MetadataResponsePartition(
-                            error_code=0,
                             partition_index=index,
                             leader_id=one["leader"],
                             leader_epoch=0,
                             replica_nodes=one["replicas"],
                             isr_nodes=one["isr"],
-                            offline_replicas=[],
                         )
                         for index, one in enumerate(partitions)
                     ],
@@ -176,10 +167,7 @@ class MadeCluster:
                         result.DescribeConfigsResourceResult(
                             name=name,
                             value=value,
-                            read_only=False,
                             config_source=source,
-                            is_sensitive=False,
-                            synonyms=[],
                             config_type=2,
                             documentation=None,
                         )
@@ -187,12 +175,11 @@ class MadeCluster:
                     ],
                 )
             )
-        return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+        return DescribeConfigsResponse(results=results)
 
     def _reassignments(self) -> Any:
         topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
         return ListPartitionReassignmentsResponse(
-            throttle_time_ms=0,
             error_code=self.errors.get(46, 0),
             error_message=None,
             topics=[
@@ -224,23 +211,17 @@ class MadeCluster:
         shown, rest = rows[: self.page], rows[self.page :]
         cursor = DescribeTopicPartitionsResponse.Cursor
         return DescribeTopicPartitionsResponse(
-            throttle_time_ms=0,
             topics=[
                 kind(
-                    error_code=0,
                     name=name,
-                    is_internal=False,
                     partitions=[
                         kind.DescribeTopicPartitionsResponsePartition(
-                            error_code=0,
                             partition_index=index,
                             leader_id=self.topics[name][index]["leader"],
                             leader_epoch=0,
                             replica_nodes=self.topics[name][index]["replicas"],
                             isr_nodes=self.topics[name][index]["isr"],
                             eligible_leader_replicas=self.topics[name][index].get("elr"),
-                            last_known_elr=None,
-                            offline_replicas=[],
                         )
                         for other, index in shown
                         if other == name
@@ -252,8 +233,16 @@ class MadeCluster:
         )
 
 
+class Answering(Protocol):
+    """What answers requests to a port: a response and its version; None for no answer, an OSError to hang up."""
+
+    port: int
+
+    def answer(self, api: int, request: bytes) -> tuple[Any, int] | None: ...
+
+
 @contextmanager
-def served_cluster(cluster: MadeCluster, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+def served_cluster(cluster: Answering, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Serve the cluster on this host; yields its address."""
     ended = threading.Event()
     threads: list[threading.Thread] = []
@@ -280,7 +269,7 @@ def served_cluster(cluster: MadeCluster, tls: ssl.SSLContext | None = None) -> I
                 thread.join(2.0)
 
 
-def _serve(cluster: MadeCluster, plain: socket.socket, tls: ssl.SSLContext | None, ended: threading.Event) -> None:
+def _serve(cluster: Answering, plain: socket.socket, tls: ssl.SSLContext | None, ended: threading.Event) -> None:
     with suppress(OSError, ssl.SSLError), plain:
         connection = tls.wrap_socket(plain, server_side=True) if tls else plain
         with connection, connection.makefile("rb") as file:

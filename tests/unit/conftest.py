@@ -12,6 +12,7 @@ from daemon_up import Up
 
 from analysis.advise import answers
 from analysis.spec.variants import VARIANTS
+from cluster.host.ledger import Ledger
 from ebbtide.daemon.control import end
 from ebbtide.errors import HarnessError
 
@@ -61,3 +62,10 @@ def up(no_clusters: None, tmp_path: Path) -> Iterator[Up]:
     with contextlib.suppress(HarnessError):  # it has ended in the test
         end("one")
     cluster.thread.join(60)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """The ledger of the run r."""
+    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as opened:
+        yield opened

@@ -16,6 +16,7 @@ import pytest
 from ebbtide import judging_process
 from ebbtide.errors import HarnessError
 from ebbtide.judging_process import JudgingProcess
+from ebbtide.judging_progress import Heartbeat, ProgressListener, last_place, progress_line
 from ebbtide.waiting import WaitExpired, wait_until
 
 _STAND_IN = """
@@ -327,3 +328,37 @@ def test_it_ends_at_once_and_judges_no_further_record_when_its_caller_is_killed(
         one.kill()
     assert left == []
     assert (tmp_path / "asked").read_text() == "first\n"
+
+
+LINE = "judging for 20 s: 1 of 3 records done, stage 2 of 7: summing up"
+
+
+def test_a_line_says_since_when_the_records_that_are_done_and_the_stage() -> None:
+    assert progress_line(20.4, 1, 3, "2 of 7: summing up") == LINE
+    assert last_place(f"WARN of Spark\n{LINE}\nWARN of Spark\n") == "2 of 7: summing up"
+    assert last_place("WARN of Spark\n") is None
+
+
+def test_each_stage_is_printed_where_another_process_listens(capsys: pytest.CaptureFixture[str]) -> None:
+    with Heartbeat(2, each_stage=True) as beat:
+        beat.stage("reading")
+        beat.report_judged()
+        beat.stage("judging")
+    assert capsys.readouterr().err.splitlines() == [
+        "judging for 0 s: 0 of 2 records done, stage 1 of 7: reading",
+        "judging for 0 s: 1 of 2 records done, stage 7 of 7: judging",
+    ]
+
+
+def test_only_whole_progress_lines_of_another_process_are_passed_on_and_each_once() -> None:
+    said: list[str] = []
+    listener = ProgressListener(said.append)
+    begun = f"   1.0s  judging\n{LINE}\n{LINE[:-3]}"
+    listener.hear(begun)
+    listener.hear(begun)
+    assert said == [LINE]
+    listener.hear(f"{begun}ing\n")
+    assert said == [LINE, f"{LINE[:-3]}ing"]
+    for line in ("   1.0s  judging", LINE):
+        listener.hear_line(line)
+    assert said[2:] == [LINE]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 from fake_runtime import FakeRuntime, process_of
 
 from cluster.host.namespaces import Cut, LimitCounts, Transfer
-from cluster.runtime.base import LogLoss, PowerLoss
+from cluster.runtime.base import LogLoss
 from ebbtide.errors import StepImpossible
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.table import ADMIN_KINDS, HEALED_BY, KINDS
@@ -44,9 +45,20 @@ def test_a_kill_is_proven_by_the_signal_that_ended_the_process(runtime: FakeRunt
     assert effect.proof["exit_status"] == -signal.SIGKILL
 
 
-def test_a_process_that_ended_by_itself_was_not_killed(runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "kill", lambda node_id: runtime.stop(node_id, 30.0))
-    assert not _proven(process.kill(runtime, 1))
+@pytest.mark.parametrize(
+    ("fault", "lie"),
+    [
+        (process.kill, lambda runtime: setattr(runtime, "kill", lambda node: runtime.stop(node, 30.0))),
+        (process.stop, lambda runtime: setattr(runtime, "stop", lambda node, timeout_s: runtime.kill(node))),
+        (disk.power_loss, lambda runtime: setattr(runtime, "lazy", True)),
+    ],
+    ids=["a kill of a process that ended by itself", "a stop that needed force", "a power loss that left the process"],
+)
+def test_a_process_that_ended_otherwise_than_asked_is_no_proof(
+    runtime: FakeRuntime, fault: Callable[[FakeRuntime, int], Effect], lie: Callable[[FakeRuntime], None]
+) -> None:
+    lie(runtime)
+    assert not _proven(fault(runtime, 1))
 
 
 def test_a_clean_stop_is_proven_by_the_exit_code(runtime: FakeRuntime) -> None:
@@ -62,11 +74,6 @@ def test_a_stop_that_ended_in_a_crash_was_not_clean(runtime: FakeRuntime) -> Non
     effect = process.stop(runtime, 1)
     assert not _proven(effect)
     assert "status 1" in (effect.why or "")
-
-
-def test_a_stop_that_needed_force_was_not_clean(runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "stop", lambda node, timeout_s: runtime.kill(node))
-    assert not _proven(process.stop(runtime, 1))
 
 
 def test_a_stop_that_does_not_end_is_not_proven(runtime: FakeRuntime) -> None:
@@ -100,42 +107,34 @@ def test_a_start_of_a_node_that_runs_started_nothing(runtime: FakeRuntime) -> No
     assert effect.why == "broker-1 runs already"
 
 
-def test_a_power_loss_carries_what_vanished_from_each_log(runtime: FakeRuntime) -> None:
-    log = LogLoss(bytes_before=5, bytes_after=0, lost_bytes=5, leo_before=1, leo_after=0)
-    runtime.loss = PowerLoss(
-        method="fs-shutdown", volume_down=True, unsynced_there=True, unsynced_gone=True, lost_bytes=5, logs={"t-0": log}
-    )
+@pytest.mark.parametrize(
+    "logs",
+    [{"t-0": LogLoss(bytes_before=5, bytes_after=0, lost_bytes=5, leo_before=1, leo_after=0)}, {}],
+    ids=["some records", "nothing: all was fsynced"],
+)
+def test_a_power_loss_carries_what_vanished_from_each_log(runtime: FakeRuntime, logs: dict[str, LogLoss]) -> None:
+    lost_bytes = sum(log.lost_bytes for log in logs.values())
+    runtime.loss = msgspec.structs.replace(runtime.loss, lost_bytes=lost_bytes, logs=logs)
     effect = disk.power_loss(runtime, 1)
     assert _proven(effect)
-    assert effect.proof["lost_bytes"] == 5
-    assert effect.proof["logs"]["t-0"]["leo_before"] == 1
+    assert effect.proof["lost_bytes"] == lost_bytes
+    assert {name: log["leo_before"] for name, log in effect.proof["logs"].items()} == dict.fromkeys(logs, 1)
 
 
-def test_a_power_loss_of_a_node_that_had_fsynced_everything_is_proven(runtime: FakeRuntime) -> None:
-    runtime.loss = PowerLoss(
-        method="fs-shutdown", volume_down=True, unsynced_there=True, unsynced_gone=True, lost_bytes=0, logs={}
-    )
-    assert _proven(disk.power_loss(runtime, 1))
-
-
-def test_a_power_loss_that_left_the_process_is_not_proven(runtime: FakeRuntime) -> None:
-    runtime.lazy = True
-    assert not _proven(disk.power_loss(runtime, 1))
-
-
-def test_groups_are_cut_from_each_other_in_both_directions_and_not_within() -> None:
-    cuts = network.cuts_between([[1, 2], [3, CLIENTS]])
-    assert {(cut.source, cut.target) for cut in cuts} == {
-        (1, 3), (3, 1), (2, 3), (3, 2), (1, 0), (0, 1), (2, 0), (0, 2),
-    }  # fmt: skip
-
-
-def test_three_groups_are_cut_pairwise() -> None:
-    assert len(network.cuts_between([[1], [2], [3]])) == 6
-
-
-def test_one_way_cuts_one_way() -> None:
-    assert network.one_way_cuts([1], [1, 2]) == {Cut(source=1, target=2)}
+@pytest.mark.parametrize(
+    ("cuts", "pairs"),
+    [
+        (
+            network.cuts_between([[1, 2], [3, CLIENTS]]),
+            {(1, 3), (3, 1), (2, 3), (3, 2), (1, 0), (0, 1), (2, 0), (0, 2)},
+        ),
+        (network.cuts_between([[1], [2], [3]]), {(1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2)}),
+        (network.one_way_cuts([1], [1, 2]), {(1, 2)}),
+    ],
+    ids=["two groups, not within", "three groups pairwise", "one way"],
+)
+def test_groups_are_cut_from_each_other(cuts: frozenset[Cut], pairs: set[tuple[int, int]]) -> None:
+    assert {(cut.source, cut.target) for cut in cuts} == pairs
 
 
 def test_a_partition_is_proven_by_what_passes_and_what_does_not(runtime: FakeRuntime) -> None:
@@ -169,16 +168,6 @@ def test_a_limit_is_proven_by_what_arrives_when(runtime: FakeRuntime, rate_bytes
     healed = network.heal(runtime)
     assert _proven(healed)
     assert set(healed.proof["limited"]) == {"1>2", "2>1"}
-
-
-def test_a_limited_link_over_which_nothing_arrives_is_not_proven(
-    runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lost = Transfer(sent_bytes=9000, arrived_bytes=0, took_s=1.0)
-    monkeypatch.setattr(runtime.network, "transfer", lambda pairs, *_: dict.fromkeys(pairs, lost))
-    effect = network.limit(runtime, network.one_way_cuts([1], [2]), 32_000)
-    assert not _proven(effect)
-    assert effect.why == "nothing arrived over 1>2"
 
 
 def test_a_limited_link_that_the_nodes_fill_is_proven_by_what_the_kernel_passed_and_dropped(

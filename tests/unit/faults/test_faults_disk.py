@@ -1,46 +1,56 @@
-"""Disk faults on a stand-in for a volume that may lie: proven by what the volume does, not by what was asked."""
+"""Disk faults on volumes that may lie: proven by what a volume does; a fault of one directory touches no other."""
 
 from __future__ import annotations
 
 import errno
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import evidence_builders as build
 import pytest
 
 from cluster.runtime.base import DiskReplacement, LogLoss
 from ebbtide import run_clock
+from ebbtide.errors import HarnessError
+from ebbtide.record.node_times import NodeTimes
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.disk import FailDiskStep, SlowDiskStep, WipeDiskStep
+from ebbtide.scenario.validate_order import FaultNow
+from ebbtide.scenario.words import Duration
 from faults import disk
 from faults.base import Effect
+from faults.injector import Injector
 
 LOG = LogLoss(bytes_before=9, bytes_after=0, lost_bytes=9, leo_before=2, leo_after=0)
 
 
 class FakeVolume:
-    """Refuses writes with `error` once something was done to it, or takes them (None)."""
+    """Refuses writes with `error` (None: takes them); `obeys`: a fault sets the error that it asks for."""
 
-    def __init__(self, folder: Path) -> None:
-        self.image = str(folder / "broker-1.img")
+    def __init__(self, folder: Path, number: int, *, obeys: bool) -> None:
+        self.image = str(folder / f"{number}.img")
         self.folder = str(folder)
         self.error: int | None = None
         self.heals = True
         self.done: list[str] = []
+        self._obeys = obeys
 
     def write_error(self) -> int | None:
         return self.error
 
     def fill(self) -> int:
-        self.done.append("fill")
+        self._fail("fill", errno.ENOSPC)
         return 4096
 
     def free(self) -> None:
         self._heal("free")
 
     def set_read_only(self) -> None:
-        self.done.append("read-only")
+        self._fail("read-only", errno.EROFS)
 
     def shut_down(self) -> bool:
-        self.done.append("shut down")
+        self._fail("shut down", errno.EIO)
         return True
 
     def unmount(self) -> None:
@@ -48,6 +58,11 @@ class FakeVolume:
 
     def mount(self) -> None:
         self._heal("mount")
+
+    def _fail(self, what: str, error: int) -> None:
+        self.done.append(what)
+        if self._obeys:
+            self.error = error
 
     def _heal(self, what: str) -> None:
         self.done.append(what)
@@ -70,25 +85,30 @@ class FakePulses:
 
 
 class FakeRuntime:
-    """A node that runs, with one log."""
+    """A node that runs: t-0 is in its first log directory, t-1 in its second one."""
 
-    def __init__(self, folder: Path) -> None:
-        self.volume_ = FakeVolume(folder)
+    def __init__(self, folder: Path, directories: int = 1) -> None:
+        self.folders = tuple(folder / f"data-{number}" for number in range(directories))
+        for number, data in enumerate(self.folders):
+            build.write_log(data / f"t-{number}", build.plain_batch(0, b"one", b"two"))
+        self.volumes = [FakeVolume(folder, number, obeys=directories > 1) for number in range(directories)]
         self.pulses = FakePulses(freezes=True)
-        self.folder = folder / "data"
-        build.write_log(self.folder / "t-0", build.plain_batch(0, b"one", b"two"))
         self.running = True
         self.signals: list[str] = []
+        self.replaced: list[int | None] = []
         self.new = DiskReplacement(lost_bytes=9, logs={"t-0": LOG}, left=(), cluster_id_before="C", cluster_id="C")
 
     def volume(self, node_id: int, directory: int) -> FakeVolume:
-        return self.volume_
+        return self.volumes[directory - 1]
 
     def slow_down(self, node_id: int, delay_s: float, period_s: float, directory: int) -> FakePulses:
         return self.pulses
 
     def data_dirs(self, node_id: int) -> tuple[Path, ...]:
-        return (self.folder,)
+        return self.folders
+
+    def process_times(self, node_id: int) -> NodeTimes:
+        return NodeTimes()
 
     def pid(self, node_id: int) -> int | None:
         return 1 << 30 if self.running else None
@@ -104,12 +124,19 @@ class FakeRuntime:
         self.signals.append("kill")
 
     def replace_disk(self, node_id: int, directory: int | None = None) -> DiskReplacement:
+        self.replaced.append(directory)
         return self.new
 
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> FakeRuntime:
     return FakeRuntime(tmp_path)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Any:
+    """A node with two log directories, whose volumes do what a fault asks for."""
+    return FakeRuntime(tmp_path, directories=2)
 
 
 @pytest.fixture
@@ -153,7 +180,7 @@ def test_a_volume_in_trouble_is_proven_by_its_own_error_of_a_write(
     runtime: FakeRuntime, trouble: disk.Trouble, act: object, expected: int, error: int | None
 ) -> None:
     assert callable(act)
-    runtime.volume_.error = error
+    runtime.volumes[0].error = error
     reason = reason_of(act(trouble))
     if error is None:
         assert "still takes writes" in reason
@@ -163,10 +190,10 @@ def test_a_volume_in_trouble_is_proven_by_its_own_error_of_a_write(
 
 def test_a_full_volume_is_freed_and_nothing_is_lost_or_killed(runtime: FakeRuntime, trouble: disk.Trouble) -> None:
     trouble.fill()
-    runtime.volume_.error = errno.ENOSPC
+    runtime.volumes[0].error = errno.ENOSPC
     effect, lost = trouble.mend()
     assert (reason_of(effect), lost, runtime.signals) == ("", {}, [])
-    assert runtime.volume_.done == ["fill", "free"]
+    assert runtime.volumes[0].done == ["fill", "free"]
 
 
 def test_a_dead_volume_is_mounted_anew_once_nobody_runs_on_it_and_its_losses_are_measured(
@@ -177,18 +204,18 @@ def test_a_dead_volume_is_mounted_anew_once_nobody_runs_on_it_and_its_losses_are
     assert gone is not None
     assert began_ns <= gone.first_ns <= gone.last_ns <= run_clock.now_ns()
     assert runtime.signals == ["pause", "resume"]
-    (runtime.folder / "t-0" / build.segment_name(0)).write_bytes(b"")
-    runtime.volume_.error = errno.EIO
+    (runtime.folders[0] / "t-0" / build.segment_name(0)).write_bytes(b"")
+    runtime.volumes[0].error = errno.EIO
     effect, lost = trouble.mend()
     assert not reason_of(effect)
     assert (lost["t-0"].leo_before, lost["t-0"].leo_after) == (2, 0)
     assert runtime.signals[-1] == "kill"
-    assert runtime.volume_.done == ["shut down", "unmount", "mount"]
+    assert runtime.volumes[0].done == ["shut down", "unmount", "mount"]
 
 
 def test_a_volume_that_still_refuses_writes_was_not_mended(runtime: FakeRuntime, trouble: disk.Trouble) -> None:
     trouble.fill()
-    runtime.volume_.error, runtime.volume_.heals = errno.ENOSPC, False
+    runtime.volumes[0].error, runtime.volumes[0].heals = errno.ENOSPC, False
     effect, _ = trouble.mend()
     assert "refuses a write" in reason_of(effect)
 
@@ -216,3 +243,89 @@ def test_a_slow_volume_is_proven_by_a_slow_write_after_it_was_frozen_and_not_by_
     told = reason_of(trouble.slow(delay_s=0.1, period_s=0.2))
     assert reason in told
     assert bool(reason) == bool(told)
+
+
+TWO_S = Duration("2s")
+
+
+def test_the_other_volume_goes_on(two: Any) -> None:
+    effect = disk.Trouble(two, 1, 2).fail()
+    assert effect.proof == {"probe": "ok", "directory": 2, "holds": ["t-1"], "refused": "EIO"}
+    assert [one.error for one in two.volumes] == [None, errno.EIO]
+    assert two.running
+
+
+def test_without_a_directory_all_volumes_fail_and_the_proof_names_none(two: Any) -> None:
+    effect = disk.Trouble(two, 1).fail()
+    assert effect.proof == {"probe": "ok", "refused": "EIO"}
+    assert [one.error for one in two.volumes] == [errno.EIO, errno.EIO]
+
+
+def test_a_volume_of_several_that_does_not_fail_takes_the_proof_away(two: Any) -> None:
+    two.volumes[0].shut_down = lambda: True
+    effect = disk.Trouble(two, 1).fail()
+    assert (effect.effect_ns, effect.why) == (None, "the volume still takes writes")
+
+
+def test_a_mend_mounts_the_volume_of_the_directory_and_measures_its_logs(two: Any) -> None:
+    trouble = disk.Trouble(two, 1, 2)
+    trouble.fail()
+    build.write_log(two.folders[1] / "t-1", build.plain_batch(0, b"one"))
+    effect, lost = trouble.mend()
+    assert effect.effect_ns is not None
+    assert [one.done for one in two.volumes] == [[], ["shut down", "unmount", "mount"]]
+    assert {name: log.leo_after for name, log in lost.items()} == {"t-1": 1}
+    assert not two.running, "it opens the directory only when it starts"
+
+
+def test_a_broker_whose_full_directory_is_mended_must_start_again(two: Any) -> None:
+    trouble = disk.Trouble(two, 1, 2)
+    assert trouble.fill().proof["holds"] == ["t-1"]
+    trouble.mend()
+    assert not two.running
+
+
+def test_a_volume_that_cannot_be_slowed_down_leaves_no_other_slow(two: Any) -> None:
+    ended: list[int] = []
+
+    def slow_down(node_id: int, delay_s: float, period_s: float, directory: int) -> Any:
+        if directory == 2:
+            raise HarnessError("no process for it")
+        return SimpleNamespace(end=lambda: ended.append(directory))
+
+    two.slow_down = slow_down
+    trouble = disk.Trouble(two, 1)
+    with pytest.raises(HarnessError):
+        trouble.slow(0.1, 1.0)
+    trouble.mend()
+    assert ended == [1]
+
+
+def test_a_replaced_disk_is_that_of_the_directory(two: Any) -> None:
+    two.pid = lambda node_id: None
+    effect = disk.wipe_disk(two, 1, 2)
+    assert two.replaced == [2]
+    assert (effect.proof["directory"], effect.proof["holds"]) == (2, ["t-1"])
+
+
+def test_a_step_with_a_directory_acts_on_it(two: Any) -> None:
+    view = SimpleNamespace(resolve=lambda role: (1,))
+    two.nodes = {1: SimpleNamespace(name="broker-1")}
+    injector = Injector(two, view, lambda: None)  # type: ignore[arg-type]
+    injector.add(disk.DiskFaults(injector).family)
+    plan = injector.plan(FailDiskStep(target=Role("broker(1)"), directory=2))
+    effect = plan.act()
+    assert plan.description == "broker-1, log directory 2"
+    assert effect.proof["directory"] == 2  # type: ignore[union-attr]
+    assert (injector.troubled, injector.down) == ({1: FaultNow("fail-disk", 1, spares_first=True)}, {1})
+    missing = injector.plan(SlowDiskStep(target=Role("broker(1)"), directory=3, delay=Duration("1s"), period=TWO_S))
+    assert missing.description == "broker-1, log directory 3"
+    injector.troubled.clear()
+    assert missing.act().why == "broker-1 has no log directory 3, but 2"  # type: ignore[union-attr]
+    injector.down.clear()
+    unwiped = injector.plan(WipeDiskStep(target=Role("broker(1)"), directory=3)).act()
+    assert unwiped.why == "broker-1 has no log directory 3, but 2"  # type: ignore[union-attr]
+    assert injector.down == set(), "a broker that nothing touched is not expected to end"
+    injector.troubled[1] = FaultNow("fail-disk", 1)
+    again = injector.plan(FailDiskStep(target=Role("broker(1)"), directory=1)).act()
+    assert "mend-disk first" in str(again.why)  # type: ignore[union-attr]

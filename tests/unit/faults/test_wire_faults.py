@@ -272,3 +272,24 @@ def test_a_duplicate_takes_effect_with_the_answer_to_the_copy_not_with_its_bytes
     faults.poll()
     assert (armed.effect().effect_ns, armed.effect().proof["answered_twice"]) == (9, 1)
     assert faults.release([armed]).effect_ns is not None
+
+
+@pytest.mark.parametrize(
+    ("late", "events", "outlived", "why"),
+    [
+        (True, ("held", "outlived", "forwarded"), 1, None),
+        (True, ("held", "forwarded"), None, "no held request outlived its sender's connection: none was late"),
+        (False, ("held", "forwarded"), None, None),
+    ],
+)
+def test_a_release_of_late_requests_is_proven_by_those_that_outlived_their_senders(
+    faults: WireFaults, runtime: FakeRuntime, late: bool, events: tuple[str, ...], outlived: int | None, why: str | None
+) -> None:
+    armed = faults.arm(WireRule(action="hold", nodes=(1,), api="AlterPartition", late=late))
+    ((_, command),) = runtime.wire.sent
+    assert isinstance(command, Arm)
+    assert command.rule.late is late
+    _tell(faults, runtime, *events)
+    assert faults.held_count([1], "AlterPartition") == 0
+    effect = faults.release([armed])
+    assert (effect.proof.get("outlived"), effect.why) == (outlived, why)

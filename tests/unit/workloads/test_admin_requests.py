@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
-import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from kafka.protocol.admin import DeleteTopicsResponse
 from kafka.protocol.metadata import ApiVersionsResponse
+from made_cluster import served_cluster
 
 from cluster.kafka_api.admin_requests import DeleteTopic
 from cluster.kafka_api.connection import _API_VERSIONS_VERSION
@@ -31,54 +31,32 @@ class Broker:
 
     def __init__(self, how: str) -> None:
         self.how = how
+        self.port = 0
         self.asked: list[int] = []
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
-        self._kept: list[socket.socket] = []
-        threading.Thread(target=self._serve, daemon=True).start()
 
-    def close(self) -> None:
-        self._server.close()
-        for one in self._kept:
-            one.close()
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
 
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._server.accept()
-                if self.how == "paused":
-                    self._kept.append(connection)
-                    continue
-                with connection:
-                    self._answer_all(connection)
-
-    def _answer_all(self, connection: socket.socket) -> None:
-        if self.how == "dead":
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            return
-        with connection.makefile("rb") as file:
-            while head := file.read(4):
-                request = file.read(struct.unpack(">i", head)[0])
-                api, _, correlation = struct.unpack(">hhi", request[:8])
-                self.asked.append(api)
-                if api == API_VERSIONS:
-                    answer, version = ApiVersionsResponse(error_code=0, api_keys=[]), _API_VERSIONS_VERSION
-                elif self.how == "dies":
-                    return
-                else:
-                    done = DeleteTopicsResponse.DeletableTopicResult(name="t", error_code=0)
-                    answer, version = DeleteTopicsResponse(throttle_time_ms=0, responses=[done]), 3
-                answer.API_VERSION = version
-                answer.with_header(correlation_id=correlation)
-                connection.sendall(answer.encode(header=True, framed=True))
+    def answer(self, api: int, request: bytes) -> tuple[Any, int] | None:
+        self.asked.append(api)
+        if self.how == "paused":
+            return None
+        if self.how == "dead" or (self.how == "dies" and api == DELETE_TOPICS):
+            raise ConnectionResetError
+        if api == API_VERSIONS:
+            return ApiVersionsResponse(error_code=0, api_keys=[]), _API_VERSIONS_VERSION
+        done = DeleteTopicsResponse.DeletableTopicResult(name="t", error_code=0)
+        return DeleteTopicsResponse(throttle_time_ms=0, responses=[done]), 3
 
 
 @pytest.fixture
 def brokers() -> Iterator[dict[str, Broker]]:
     made = {how: Broker(how) for how in ("dead", "paused", "dies", "fine")}
-    yield made
-    for one in made.values():
-        one.close()
+    with contextlib.ExitStack() as served:
+        for broker in made.values():
+            served.enter_context(served_cluster(broker))
+        yield made
 
 
 @pytest.mark.parametrize("first", ["dead", "paused"])

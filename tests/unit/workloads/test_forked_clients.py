@@ -68,12 +68,11 @@ def await_end(client: ClientProcess) -> int | None:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def world(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
-        made = World(ledger, tmp_path)
-        yield made
-        made.clients.close()
+    made = World(ledger, tmp_path)
+    yield made
+    made.clients.close()
 
 
 def test_each_client_is_a_process_of_its_own_with_its_own_log(world: World) -> None:
@@ -171,3 +170,13 @@ def test_the_process_that_forks_clients_does_not_import_what_starts_a_node() -> 
     assert missing == [], "no process imports a module that does not exist"
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout.split() == []
+
+
+PROGRAMS = ("admin", "consumer", "final_read", "producer", "sampler", "topics")
+
+
+def test_no_client_program_imports_pyarrow() -> None:
+    imports = "\n".join(f"import workloads.{program}" for program in PROGRAMS)
+    check = f"import sys\n{imports}\nprint('pyarrow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "False\n"

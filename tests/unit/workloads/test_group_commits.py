@@ -1,24 +1,32 @@
-"""A consumer journals each commit before it is sent, waits for its answer, and knows its commits again."""
+"""A consumer journals each commit before it is sent, knows its commits again, and commits before or after handling."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from client_configs import consumer_config, sampler_config
 from kafka import TopicPartition
 from kafka.errors import NotCoordinatorError
+from kafka.structs import OffsetAndMetadata
 
 from cluster.kafka_api.group_offsets import CommittedOffset
 from ebbtide.journal.commits import Commit, CommitAnswer, Entry, ServedOffset
+from ebbtide.journal.file import JournalReader
+from ebbtide.journal.frames import POLLED, unpack_polled
 from ebbtide.logs.segments import TopicPartition as Partition
-from workloads import sampler
+from ebbtide.scenario.model import CommitWhen
+from workloads import consumer, sampler
 from workloads.commits import Committer, number_of
-from workloads.config import ConsumerConfig, Endpoints, SamplerConfig
+from workloads.config import ConsumerConfig
 from workloads.sampler import BrokerOffsetReader
 from workloads.settings import consumer_settings
+from workloads.status import ClientState, StatusFile
 
 POSITIONS = {TopicPartition("t", 0): 10, TopicPartition("t", 1): 20}
 
@@ -37,16 +45,7 @@ class Consumer:
 
 
 def _config(commit_every: int | None = 100) -> ConsumerConfig:
-    return ConsumerConfig(
-        endpoints=Endpoints(status="", stop=""),
-        journal="",
-        run_id="run",
-        bootstrap=(),
-        id=3,
-        topics={"t": 2},
-        group="g",
-        commit_every=commit_every,
-    )
+    return consumer_config(id=3, group="g", commit_every=commit_every)
 
 
 def _committer() -> tuple[Committer, Consumer, list[Entry]]:
@@ -121,14 +120,8 @@ def test_the_offsets_of_every_partition_are_kept_also_of_those_without(monkeypat
 
     monkeypatch.setattr(sampler, "committed_offsets", answer)
     monkeypatch.setattr(sampler, "connection_to", lambda *_args, **_limits: _Connection())
-    config = SamplerConfig(
-        endpoints=Endpoints(status="", stop=""),
-        journal="",
-        described="",
-        brokers={2: "b:1"},
-        topics={"__consumer_offsets": 1, "t": 2},
-        groups={"g": ("t",)},
-        interval_ms=1,
+    config = sampler_config(
+        brokers={2: "b:1"}, topics={"__consumer_offsets": 1, "t": 2}, groups={"g": ("t",)}, interval_ms=1
     )
     answers: deque[ServedOffset] = deque()
     BrokerOffsetReader(config, 2, answers, stopping).run()
@@ -136,3 +129,101 @@ def test_the_offsets_of_every_partition_are_kept_also_of_those_without(monkeypat
         (1, 0, None, None, 2),
         (1, 1, 7, 20, 2),
     ]
+
+
+AT = TopicPartition("t", 0)
+
+
+class Reader:
+    """A member of a group that gets one poll of `count` records, and notes what is asked of it."""
+
+    def __init__(self, count: int) -> None:
+        self.records = [SimpleNamespace(offset=at, value=None, leader_epoch=0) for at in range(count)]
+        self.committed: list[int] = []
+        self.shut_down_at: dict[TopicPartition, int] | None = None
+        self.listener: Any = None
+
+    def subscribe(self, *, topics: list[str], listener: Any) -> None:
+        self.listener = listener
+
+    def assignment(self) -> set[TopicPartition]:
+        return {AT}
+
+    def poll(self, *, timeout_ms: int, max_records: int | None) -> dict[TopicPartition, list[Any]]:
+        if self.listener.events or not self.records:
+            return {}
+        self.listener.on_partitions_assigned([AT])
+        records, self.records = self.records, []
+        return {AT: records}
+
+    def commit_async(self, wanted: dict[TopicPartition, OffsetAndMetadata], callback: Callable[..., None]) -> None:
+        self.committed.append(wanted[AT].offset)
+        callback(wanted, None)
+
+    def shut_down(self, handled: dict[TopicPartition, int], timeout_s: float) -> None:
+        self.shut_down_at = dict(handled)
+
+
+class StopAfter:
+    """Is asked to stop once `handled` records were handled; `is_leaving`: by a step."""
+
+    def __init__(self, handled: int, *, is_leaving: bool = False) -> None:
+        self.handled = -handled
+        self.is_leaving = is_leaving
+
+    def __bool__(self) -> bool:
+        return self.handled >= 0
+
+
+@pytest.fixture
+def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Reader, list[int]]]:
+    monkeypatch.setattr(consumer, "wait_for_brokers", lambda *_: ["b:1"])
+    journal = tmp_path / "consumer-1.journal"
+
+    def run(when: CommitWhen, handled: int, *, is_leaving: bool = False) -> tuple[Reader, list[int]]:
+        reader, stop = Reader(10), StopAfter(handled, is_leaving=is_leaving)
+
+        def handle(_seconds: float) -> None:
+            stop.handled += 1
+
+        monkeypatch.setattr(consumer, "pause", handle)
+        config = consumer_config(
+            journal=str(journal),
+            topics={"t": 1},
+            group="g",
+            commit_every=3,
+            commits_journal=str(tmp_path / "commits-1.journal"),
+            handle_ms=1.0,
+            commit_when=when,
+        )
+        status = StatusFile.create(tmp_path / "status", 0)
+        state = consumer.run(config, status, stop, lambda *_: reader)  # type: ignore[arg-type]
+        assert state == ClientState.STOPPED
+        frames = [unpack_polled(payload) for kind, payload in JournalReader(journal).frames() if kind == POLLED]
+        return reader, [offset for one in frames for offset in one.offsets]
+
+    return run
+
+
+def test_only_what_was_handled_has_a_row_and_is_committed(read: Callable[..., tuple[Reader, list[int]]]) -> None:
+    reader, rows = read("after-handling", 7)
+    assert rows == [0, 1, 2, 3, 4, 5, 6]
+    assert reader.committed == [3, 6]
+    assert reader.shut_down_at is None
+
+
+def test_a_commit_before_the_handling_covers_records_that_a_kill_leaves_without_a_row(
+    read: Callable[..., tuple[Reader, list[int]]],
+) -> None:
+    reader, rows = read("before-handling", 7)
+    assert reader.committed == [10]
+    assert rows == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_a_member_that_is_shut_down_commits_what_it_handled_and_leaves(
+    read: Callable[..., tuple[Reader, list[int]]],
+) -> None:
+    reader, rows = read("after-handling", 7, is_leaving=True)
+    assert rows[-1] == 6
+    assert reader.committed == [3, 6, 7]
+    assert reader.shut_down_at == {AT: 7}

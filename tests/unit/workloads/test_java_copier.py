@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from client_configs import producer_config
 
 from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import HarnessError
@@ -24,7 +25,7 @@ from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.waiting import wait_until
 from workloads import java_copier, process
-from workloads.config import CopySettings, Endpoints, ProducerConfig
+from workloads.config import CopySettings, Endpoints
 from workloads.java_copier import run
 from workloads.process import Stop
 from workloads.send_account import COUNTERS
@@ -71,7 +72,7 @@ class Copier:
         if stopped:
             (self.record / "stop").touch()
         journal = self.record / JOURNAL_DIR
-        config = ProducerConfig(
+        config = producer_config(
             endpoints=Endpoints(status=str(journal / "status"), stop=str(self.record / "stop")),
             journal=str(journal / "producer-2.journal"),
             run_id="run-1",

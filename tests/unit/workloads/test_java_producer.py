@@ -14,6 +14,7 @@ from typing import cast
 import pyarrow.parquet as pq
 import pytest
 from checkout import ROOT
+from client_configs import producer_config
 
 from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import HarnessError
@@ -23,7 +24,7 @@ from ebbtide.record.clients import read_client_events
 from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.folder import RecordFolder
 from workloads import java_producer, process
-from workloads.config import Endpoints, ProducerConfig
+from workloads.config import Endpoints
 from workloads.java_producer import JavaIncarnation, run
 from workloads.java_remote import JavaCallError, RemoteProducers, name_of_exception
 from workloads.process import Stop
@@ -84,15 +85,12 @@ class Java:
         script = self.record / "java"
         script.write_text(_PROGRAM.format(python=sys.executable, answers=str(file), asked=str(self.record / "asked")))
         script.chmod(0o755)
-        config = ProducerConfig(
+        config = producer_config(
             endpoints=Endpoints(status=str(self.record / "status"), stop=str(self.record / "stop")),
             journal=str(self.record / JOURNAL_DIR / "producer-1.journal"),
-            run_id="run",
             bootstrap=("localhost:1",),
-            id=1,
-            topic="t",
             java=ToolCommand(kafka="4.3.1", executable=str(script), options=(), class_path=("x.jar",)),
-            **{"transactional_id": "ebbtide-1", "txn_records": 2, "count": 4, "stop_timeout_s": 0.3, **settings},  # type: ignore[arg-type]
+            **{"transactional_id": "ebbtide-1", "txn_records": 2, "count": 4, "stop_timeout_s": 0.3, **settings},
         )
         return run(config, StatusFile.create(self.record / "status", len(COUNTERS)), self.stop)
 

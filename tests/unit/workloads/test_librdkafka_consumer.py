@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import confluent_kafka as rdkafka
 import pytest
+from client_configs import consumer_config
 from confluent_kafka import KafkaError, KafkaException, Message
 from kafka import TopicPartition
 from kafka.errors import KafkaError as KafkaPythonError
@@ -17,7 +18,7 @@ from kafka.structs import OffsetAndMetadata
 from ebbtide.journal.commits import LastCommitAnswer, outcome_of_commit
 from ebbtide.scenario.kafka_settings import GroupProtocol
 from workloads import librdkafka_consumer
-from workloads.config import ConsumerConfig, Endpoints
+from workloads.config import ConsumerConfig
 from workloads.library_settings import librdkafka_consumer_settings
 from workloads.librdkafka_consumer import LibrdkafkaError, LibrdkafkaReader
 from workloads.rebalances import Listener
@@ -99,17 +100,7 @@ class Consumer:
 
 
 def config_of(group: str | None = None, protocol: GroupProtocol = "classic", **more: Any) -> ConsumerConfig:
-    return ConsumerConfig(
-        endpoints=Endpoints(status="", stop=""),
-        journal="",
-        run_id="r",
-        bootstrap=(),
-        id=1,
-        topics={"t": 2},
-        group=group,
-        group_protocol=protocol,
-        **more,
-    )
+    return consumer_config(group=group, group_protocol=protocol, **more)
 
 
 @pytest.fixture

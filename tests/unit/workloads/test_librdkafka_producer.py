@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from client_configs import producer_config
 from confluent_kafka import KafkaError, Message
 
 from ebbtide.journal.convert import convert_journals
@@ -21,9 +23,9 @@ from ebbtide.journal.payload import value_at
 from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.waiting import pause, wait_until
-from workloads.config import Endpoints, ProducerConfig
+from workloads.config import Endpoints
 from workloads.librdkafka_producer import LibrdkafkaSender, open_producer
-from workloads.librdkafka_sends import LibrdkafkaSends
+from workloads.librdkafka_sends import LibrdkafkaSends, SendTurns
 from workloads.send_account import COUNTERS
 from workloads.sending import partition_of_key
 from workloads.status import StatusFile
@@ -40,13 +42,9 @@ class Sent:
         self._record = record
         self._notes_each = notes_each
         self.journal = record / JOURNAL_DIR / "producer-1.journal"
-        config = ProducerConfig(
+        config = producer_config(
             endpoints=Endpoints(status=str(record / "status"), stop=""),
             journal=str(self.journal),
-            run_id="r",
-            bootstrap=(),
-            id=1,
-            topic="t",
             partitions=PARTITIONS,
             properties={"test.mock.num.brokers": "1", "allow.auto.create.topics": "true", "log_level": "3"},
             **settings,
@@ -271,3 +269,17 @@ def test_each_record_without_an_ack_keeps_its_own_error(sent: Sent) -> None:
     own = [row for row in sent.rows() if row["partition"] == 0]
     assert [row["error"] for row in own] == [None, "_MSG_TIMED_OUT", "NOT_ENOUGH_REPLICAS", None]
     assert sent.sends._answers == sent.sends._errors == []
+
+
+@pytest.mark.parametrize("order", [[0], [2], [0, 1, 2], [1, 0, 1, 1, 2]], ids=["one", "one key", "in turn", "by keys"])
+def test_records_of_a_partition_are_counted_from_0_in_the_order_of_their_numbers(order: list[int]) -> None:
+    counts: dict[int, int] = {}
+    expected = []
+    for number in range(40):
+        partition = order[number % len(order)]
+        expected.append((partition, counts.get(partition, 0)))
+        counts[partition] = counts.get(partition, 0) + 1
+    turns, numbers = SendTurns(order), np.arange(40)
+    found = zip(turns.partitions(numbers).tolist(), turns.sequences(numbers).tolist(), strict=True)
+    assert list(found) == expected
+    assert turns.sequences(numbers[17:]).tolist() == [sequence for _, sequence in expected[17:]]

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from client_configs import consumer_config
 from kafka import ConsumerRebalanceListener, TopicPartition
 from kafka.coordinator.base import BaseCoordinator
 from kafka.errors import KafkaTimeoutError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
@@ -14,7 +15,7 @@ from kafka.structs import OffsetAndMetadata
 
 from ebbtide.record.clients import ClientEvent
 from ebbtide.scenario.model import OffsetReset
-from workloads.config import ConsumerConfig, Endpoints
+from workloads.config import Endpoints
 from workloads.consumer import Pace, Tail
 from workloads.reading import RejoiningConsumer
 from workloads.rebalances import Membership
@@ -51,15 +52,7 @@ class Consumer:
 
 def _tail(policy: OffsetReset = "none", tell: Callable[[ClientEvent], None] = lambda _: None) -> tuple[Tail, Consumer]:
     consumer = Consumer()
-    config = ConsumerConfig(
-        endpoints=Endpoints(status="", stop=""),
-        journal="",
-        run_id="run",
-        bootstrap=(),
-        id=1,
-        topics={"t": 2},
-        auto_offset_reset=policy,
-    )
+    config = consumer_config(auto_offset_reset=policy)
     tail = Tail(consumer, config, tell)
     tail.seek_to_start()
     for lane in tail.lanes.values():
@@ -115,9 +108,7 @@ def test_a_reset_says_from_where_even_where_the_error_does_not() -> None:
 def test_latest_begins_at_the_end() -> None:
     consumer = Consumer()
     endpoints = Endpoints(status="", stop="")
-    config = ConsumerConfig(
-        endpoints=endpoints, journal="", run_id="r", bootstrap=(), id=1, topics={"t": 1}, auto_offset_reset="latest"
-    )
+    config = consumer_config(endpoints=endpoints, topics={"t": 1}, auto_offset_reset="latest")
     Tail(consumer, config, lambda _: None).seek_to_start()
     assert consumer.sought == [(FIRST, END)]
 
@@ -149,16 +140,7 @@ class Member(Consumer):
 def _member(leave_every: int | None = None) -> tuple[Membership, Tail, Member, list[ClientEvent]]:
     member, told = Member(), list[ClientEvent]()
     endpoints = Endpoints(status="", stop="")
-    config = ConsumerConfig(
-        endpoints=endpoints,
-        journal="",
-        run_id="r",
-        bootstrap=(),
-        id=1,
-        topics={"t": 2},
-        group="g",
-        leave_every=leave_every,
-    )
+    config = consumer_config(endpoints=endpoints, group="g", leave_every=leave_every)
     tail = Tail(member, config, told.append)
     return Membership(member, config, tail.begin_session, told.append), tail, member, told
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from client_configs import consumer_config, producer_config
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.cluster import ClusterMetadata
 from kafka.partitioner import DefaultPartitioner
@@ -18,7 +19,6 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.scenario.validate_clients import PAYLOAD_BYTES_MAX
-from workloads.config import ConsumerConfig, Endpoints, ProducerConfig
 from workloads.group import Workload
 from workloads.sending import send_order
 from workloads.sends import BatchedPartition
@@ -28,22 +28,12 @@ BROKER_TAKES_BYTES = 1_048_588
 """message.max.bytes as Kafka ships it."""
 
 
-def _producer(**settings: Any) -> ProducerConfig:
-    endpoints = Endpoints(status="", stop="")
-    return ProducerConfig(endpoints=endpoints, journal="", run_id="r", bootstrap=(), id=1, topic="t", **settings)
-
-
-def _consumer(**settings: Any) -> ConsumerConfig:
-    endpoints = Endpoints(status="", stop="")
-    return ConsumerConfig(endpoints=endpoints, journal="", run_id="r", bootstrap=(), id=1, topics={"t": 1}, **settings)
-
-
 def test_a_key_is_on_the_partition_that_the_default_partitioner_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = ClusterMetadata()
     for name, answer in (("topics", {"t"}), ("partitions_for_topic", set(range(6)))):
         monkeypatch.setattr(cluster, name, lambda *_, answer=answer: answer)
     monkeypatch.setattr(cluster, "available_partitions_for_topic", lambda _: set(range(6)))
-    turns = send_order(_producer(partitions=6, keys=50), [BatchedPartition(partition) for partition in range(6)])
+    turns = send_order(producer_config(partitions=6, keys=50), [BatchedPartition(partition) for partition in range(6)])
     assert len({key for key, _ in turns}) == 50
     partitioner = DefaultPartitioner()
     for key, lane in turns:
@@ -51,7 +41,7 @@ def test_a_key_is_on_the_partition_that_the_default_partitioner_gives_it(monkeyp
 
 
 def test_without_keys_the_partitions_are_served_in_turn() -> None:
-    turns = send_order(_producer(partitions=3), [BatchedPartition(partition) for partition in range(3)])
+    turns = send_order(producer_config(partitions=3), [BatchedPartition(partition) for partition in range(3)])
     assert [(key, lane.partition) for key, lane in turns] == [(None, 0), (None, 1), (None, 2)]
 
 
@@ -77,28 +67,31 @@ def test_the_largest_record_fits_what_brokers_take_and_comes_back(compression: s
 
 
 def test_every_setting_is_one_that_kafka_python_knows() -> None:
-    transactional = producer_settings(_producer(transactional_id="x", txn_records=1))
+    transactional = producer_settings(producer_config(transactional_id="x", txn_records=1))
     assert transactional.keys() <= KafkaProducer.DEFAULT_CONFIG.keys()
-    assert consumer_settings(_consumer(group="g")).keys() <= KafkaConsumer.DEFAULT_CONFIG.keys()
+    assert consumer_settings(consumer_config(group="g")).keys() <= KafkaConsumer.DEFAULT_CONFIG.keys()
 
 
 def test_the_client_never_resets_a_position_by_itself() -> None:
     for policy in ("none", "earliest", "latest"):
-        assert consumer_settings(_consumer(auto_offset_reset=policy))["auto_offset_reset"] == "none"
+        assert consumer_settings(consumer_config(auto_offset_reset=policy))["auto_offset_reset"] == "none"
+
+
+def workload_of(record: Path, **settings: Any) -> Workload:
+    """The workload of the topic t, whose clients are not started."""
+    usual = {"topics": {"t": TopicSpec()}, "assignments": {"t": [(1,)]}, "bootstrap": ["10.0.0.1:9092"]}
+    return Workload(
+        record=RecordFolder(record),
+        run_id="r",
+        start_client=lambda *_, **__: pytest.fail("nothing is to be started"),
+        **{**usual, **settings},  # type: ignore[arg-type]
+    )
 
 
 def test_a_run_tells_what_each_client_runs_with(tmp_path: Path) -> None:
-    workload = Workload(
-        record=RecordFolder(tmp_path),
-        run_id="r",
-        start_client=lambda *_, **__: pytest.fail("nothing is to be started"),
-        bootstrap=["10.0.0.1:9092"],
-        topics={"t": TopicSpec()},
-        assignments={"t": [(1, 2, 3)]},
-        producers=[ProducerSpec(id=4, topic="t", idempotent=True, compression="lz4", rate_per_s=1)],
-        consumers=[ConsumerSpec(id=2, topics=("t",), group="g", isolation="read_committed")],
-    )
-    settings = workload.settings()
+    producer = ProducerSpec(id=4, topic="t", idempotent=True, compression="lz4", rate_per_s=1)
+    consumer = ConsumerSpec(id=2, topics=("t",), group="g", isolation="read_committed")
+    settings = workload_of(tmp_path, producers=[producer], consumers=[consumer]).settings()
     assert settings.keys() == {"producer-4", "consumer-2"}
     for expected in ("compression_type=lz4", "retries=2147483647", "metadata_max_age_ms=2000", "max_in_flight"):
         assert expected in settings["producer-4"]
@@ -107,11 +100,8 @@ def test_a_run_tells_what_each_client_runs_with(tmp_path: Path) -> None:
 
 
 def test_only_a_group_and_a_producer_are_ready_for_partitions_that_a_step_adds(tmp_path: Path) -> None:
-    workload = Workload(
-        record=RecordFolder(tmp_path),
-        run_id="r",
-        start_client=lambda *_, **__: pytest.fail("nothing is to be started"),
-        bootstrap=[],
+    workload = workload_of(
+        tmp_path,
         topics={"t": TopicSpec(partitions=2)},
         assignments={"t": [(1,), (2,)]},
         producers=[ProducerSpec(id=1, topic="t", rate_per_s=1)],
@@ -128,15 +118,7 @@ def test_only_a_group_and_a_producer_are_ready_for_partitions_that_a_step_adds(t
 
 def test_records_under_way_are_bounded_in_bytes_too(tmp_path: Path) -> None:
     big = ProducerSpec(id=1, topic="t", payload_bytes=PAYLOAD_BYTES_MAX, rate_per_s=1)
-    workload = Workload(
-        record=RecordFolder(tmp_path),
-        run_id="r",
-        start_client=lambda *_, **__: pytest.fail("nothing is to be started"),
-        bootstrap=[],
-        topics={"t": TopicSpec()},
-        assignments={"t": [(1,)]},
-        producers=[big],
-    )
+    workload = workload_of(tmp_path, producers=[big])
     ((spec, client),) = workload._producers.values()
     assert workload._producer_config(spec, client, 1).max_outstanding == 64
 

@@ -1,4 +1,4 @@
-"""Client processes as the harness sees them: counters, reasons, deadlines, and no survivors."""
+"""Client processes as the harness sees them: counters, reasons, deadlines, logins, and no survivors."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from client_configs import producer_config, sampler_config
 
 from cluster.host.children import start_child
 from cluster.host.ledger import Ledger
+from cluster.kafka_api.connection import BrokerConnection
 from cluster.runtime.base import StartClient
+from cluster.snapshot.secure_connection import SecureConnection
 from ebbtide.errors import Disturbed, HarnessError, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.waiting import wait_until
 from workloads.client import Client
-from workloads.config import Endpoints, ProducerConfig, SamplerConfig, read_config
+from workloads.config import Endpoints, SamplerConfig, read_config
 from workloads.forked_clients import ForkedClients
 from workloads.group import Workload
+from workloads.process import Stop
+from workloads.reaching import client_security, connection_to
 from workloads.status import TEXT_BYTES, ClientState, StatusFile
 
 DEAD = "127.0.0.1:9"
@@ -33,24 +38,22 @@ DEAD = "127.0.0.1:9"
 
 
 @pytest.fixture(params=["alone", "forked"])
-def start(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[StartClient]:
-    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
-        alone = functools.partial(start_child, ledger)
-        if request.param == "alone":
-            yield alone
-            return
-        clients = ForkedClients(alone, tmp_path / "clients.log")
-        yield clients.start
-        clients.close()
+def start(ledger: Ledger, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[StartClient]:
+    alone = functools.partial(start_child, ledger)
+    if request.param == "alone":
+        yield alone
+        return
+    clients = ForkedClients(alone, tmp_path / "clients.log")
+    yield clients.start
+    clients.close()
 
 
 def _sampler(client: Client, journal: Path) -> SamplerConfig:
-    return SamplerConfig(
+    return sampler_config(
         endpoints=client.endpoints,
         journal=str(journal),
         described=str(journal.with_name("describer.journal")),
         brokers={1: DEAD},
-        topics={"t": 1},
     )
 
 
@@ -101,9 +104,7 @@ def test_a_client_that_nobody_asked_to_end_was_ended_from_outside(
 
 def test_a_client_whose_disk_is_full_stops_with_exit_code_3_and_its_reason(start: StartClient, tmp_path: Path) -> None:
     client = Client("producer-1", "workloads.producer", tmp_path, tmp_path / "log")
-    config = ProducerConfig(
-        endpoints=client.endpoints, journal="/dev/full", run_id="run", bootstrap=(DEAD,), id=1, topic="t"
-    )
+    config = producer_config(endpoints=client.endpoints, journal="/dev/full", bootstrap=(DEAD,))
     client.start(config, start)
     with pytest.raises(HarnessError, match="exit code 3") as error:
         client.await_state([ClientState.RUNNING], 20)
@@ -149,14 +150,8 @@ def test_a_client_that_does_not_stop_in_time_is_killed(start: StartClient, tmp_p
 
 def test_a_producer_gives_up_when_no_broker_answers(start: StartClient, tmp_path: Path) -> None:
     client = Client("producer-1", "workloads.producer", tmp_path, tmp_path / "log")
-    config = ProducerConfig(
-        endpoints=client.endpoints,
-        journal=str(tmp_path / "j"),
-        run_id="run",
-        bootstrap=(DEAD,),
-        id=1,
-        topic="t",
-        start_timeout_s=0.3,
+    config = producer_config(
+        endpoints=client.endpoints, journal=str(tmp_path / "j"), bootstrap=(DEAD,), start_timeout_s=0.3
     )
     client.start(config, start)
     with pytest.raises(HarnessError, match="a leader for every partition of t") as error:
@@ -167,7 +162,7 @@ def test_a_producer_gives_up_when_no_broker_answers(start: StartClient, tmp_path
 def test_a_configuration_with_an_unknown_key_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     endpoints = Endpoints(status="s", stop="t")
-    config = SamplerConfig(endpoints=endpoints, journal="j", described="d", brokers={}, topics={})
+    config = sampler_config(endpoints=endpoints, journal="j", described="d", brokers={}, topics={})
     path.write_bytes(msgspec.json.encode({**msgspec.to_builtins(config), "intervall_ms": 5}))
     with pytest.raises(UsageError, match="intervall_ms"):
         read_config(path, SamplerConfig)
@@ -201,3 +196,61 @@ def _workload(
         producers=producers or [],
         consumers=consumers or [],
     )
+
+
+@pytest.fixture(scope="module")
+def _next_test_has_the_handler_of_before() -> Iterator[None]:
+    """Fail if the test left another handler. A fixture of a module ends after those of its tests."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.usefixtures("_next_test_has_the_handler_of_before")
+def test_a_client_is_asked_to_stop_by_sigterm(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    stop = Stop(str(tmp_path / "stop"))
+    assert signal.getsignal(signal.SIGTERM) is not before
+    assert not stop
+    signal.raise_signal(signal.SIGTERM)
+    assert stop
+
+
+PLAIN = Endpoints(status="s", stop="t")
+LOGIN = (
+    "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+    'sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="w" password="hush";\n'
+)
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Endpoints:
+    path = tmp_path / "client.properties"
+    path.write_text(LOGIN)
+    return Client("c", "m", tmp_path, tmp_path / "log", command_config=str(path)).endpoints
+
+
+def test_a_client_of_an_own_cluster_connects_plainly() -> None:
+    assert client_security(PLAIN, ("b:9092",)) == {}
+    connection = connection_to(PLAIN, "a:1")
+    assert type(connection) is BrokerConnection
+
+
+def test_a_client_of_a_secured_cluster_logs_in(secured: Endpoints) -> None:
+    assert isinstance(connection_to(secured, "a:1"), SecureConnection)
+    assert client_security(secured, ("b:9092",)) == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "w",
+        "sasl_plain_password": "hush",
+    }
+
+
+def test_the_configuration_of_a_client_has_no_password(secured: Endpoints) -> None:
+    assert b"hush" not in msgspec.json.encode(secured)
+
+
+def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    gone = Endpoints(status="s", stop="t", command_config=str(tmp_path / "gone.properties"))
+    with pytest.raises(UsageError):
+        client_security(gone, ("b:9092",))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from client_configs import producer_config
 from kafka import TopicPartition
 from kafka.errors import (
     IllegalStateError,
@@ -25,7 +26,7 @@ from ebbtide.journal.convert import JOURNAL_DIR, convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.record.folder import RecordFolder
 from workloads import producer
-from workloads.config import Endpoints, ProducerConfig
+from workloads.config import Endpoints
 from workloads.producer import RecordSender
 from workloads.send_account import COUNTERS
 from workloads.sends import AttemptWatch, Sends
@@ -92,13 +93,9 @@ class Account:
         (record / JOURNAL_DIR).mkdir()
         self._record = record
         journal = record / JOURNAL_DIR / "producer-1.journal"
-        config = ProducerConfig(
+        config = producer_config(
             endpoints=Endpoints(status=str(record / "status"), stop=""),
             journal=str(journal),
-            run_id="run",
-            bootstrap=(),
-            id=1,
-            topic="t",
             partitions=partitions,
             acks=acks,
             **limits,

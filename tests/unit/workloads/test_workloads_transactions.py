@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from checkout import ROOT
+from client_configs import producer_config
 from kafka import TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError, ProducerFencedError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
@@ -33,7 +34,6 @@ from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.waiting import wait_until
 from workloads import transactions
-from workloads.config import Endpoints, ProducerConfig
 from workloads.incarnations import KafkaPythonIncarnation
 from workloads.producer import RecordSender
 from workloads.send_account import COUNTERS
@@ -107,16 +107,8 @@ class Run:
         (record / JOURNAL_DIR).mkdir()
         self._record = record
         journal = record / JOURNAL_DIR / "producer-1.journal"
-        self.config = ProducerConfig(
-            endpoints=Endpoints(status="", stop=""),
-            journal=str(journal),
-            run_id="run",
-            bootstrap=(),
-            id=1,
-            topic="t",
-            partitions=2,
-            transactional_id="ebbtide-1",
-            **{"txn_records": 4, **settings},
+        self.config = producer_config(
+            journal=str(journal), partitions=2, transactional_id="ebbtide-1", **{"txn_records": 4, **settings}
         )
         status = StatusFile.create(record / "status", len(COUNTERS) * 2)
         header = JournalHeader(table="sends", id=1, topics=("t",), acks=-1)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,6 @@ from cluster.host.children import start_child
 from cluster.host.ledger import Ledger, read_ledger
 from cluster.host.processes import OwnedProcess, cpu_ns_since, identify, is_alive, state_of, thread_cpu_ns
 from ebbtide.waiting import WaitExpired, pause, wait_until
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as opened:
-        yield opened
 
 
 def _runs(pid: int, program: bytes) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,12 +67,6 @@ def test_a_process_has_started_once_its_gate_was_opened(clock: Clock) -> None:
 def test_a_span_cannot_end_before_it_begins() -> None:
     with pytest.raises(ValueError, match="cannot end at 1, before it begins at 2"):
         Span(first_ns=2, last_ns=1)
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open("run", tmp_path, ledgers=tmp_path / "ledgers") as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

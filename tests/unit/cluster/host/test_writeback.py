@@ -66,8 +66,7 @@ def test_the_second_holder_does_not_take_the_held_values_for_the_originals(order
 
 def test_a_dead_holder_does_not_keep_the_hold(settings: Path) -> None:
     _hold("dead", settings).acquire()
-    with subprocess.Popen(["sleep", "300"]) as process:
-        _die_as("dead", settings, process)
+    _die("dead", settings)
     _hold("live", settings).acquire()
     _hold("live", settings).undo()
     assert _values(settings) == ORIGINAL
@@ -75,21 +74,20 @@ def test_a_dead_holder_does_not_keep_the_hold(settings: Path) -> None:
     assert _values(settings) == ORIGINAL
 
 
-def _die_as(run_id: str, settings: Path, process: subprocess.Popen[bytes]) -> None:
-    """Make `run_id` held by a process that then dies."""
+def _die(run_id: str, settings: Path, how: str = "holders") -> None:
+    """Let a process that has since died hold for `run_id`, or need the kernel's own settings (`free`)."""
     file = settings.parent / "shared" / "held.json"
     state = msgspec.json.decode(file.read_bytes())
-    state["holders"][run_id] = msgspec.to_builtins(identify(process.pid))
-    file.write_bytes(msgspec.json.encode(state))
-    process.kill()
-    process.wait()
+    with subprocess.Popen(["sleep", "300"]) as process:
+        state[how][run_id] = msgspec.to_builtins(identify(process.pid))
+        file.write_bytes(msgspec.json.encode(state))
+        process.kill()
 
 
 def test_a_dead_holder_is_cleaned_without_disturbing_a_live_one(settings: Path) -> None:
     for run in ("dead", "live"):
         _hold(run, settings).acquire()
-    with subprocess.Popen(["sleep", "300"]) as process:
-        _die_as("dead", settings, process)
+    _die("dead", settings)
     assert _hold("dead", settings).undo()
     assert _values(settings) == HELD_SETTINGS
     _hold("live", settings).undo()
@@ -98,8 +96,7 @@ def test_a_dead_holder_is_cleaned_without_disturbing_a_live_one(settings: Path) 
 
 def test_a_run_that_held_nothing_says_so_although_it_puts_a_dead_holders_values_back(settings: Path) -> None:
     _hold("dead", settings).acquire()
-    with subprocess.Popen(["sleep", "300"]) as process:
-        _die_as("dead", settings, process)
+    _die("dead", settings)
     assert not _hold("other", settings).undo()
     assert _values(settings) == ORIGINAL
 
@@ -168,8 +165,7 @@ def test_nobody_holds_write_back_while_a_run_needs_the_kernels_own_settings(sett
 
 def test_the_values_of_a_killed_holder_are_put_back_before_a_run_under_the_kernels_own(settings: Path) -> None:
     _hold("dead", settings).acquire()
-    with subprocess.Popen(["sleep", "300"]) as process:
-        _die_as("dead", settings, process)
+    _die("dead", settings)
     run = _kernel("a", settings)
     run.register()
     run.await_turn(0)
@@ -186,12 +182,7 @@ def test_write_back_that_something_else_stopped_is_refused(settings: Path) -> No
 
 def test_a_killed_run_under_the_kernels_own_settings_keeps_nobody_waiting(settings: Path) -> None:
     _kernel("dead", settings).register()
-    file = settings.parent / "shared" / "held.json"
-    with subprocess.Popen(["sleep", "300"]) as process:
-        state = msgspec.json.decode(file.read_bytes())
-        state["free"]["dead"] = msgspec.to_builtins(identify(process.pid))
-        file.write_bytes(msgspec.json.encode(state))
-        process.kill()
+    _die("dead", settings, "free")
     hold = _hold("live", settings)
     hold.await_turn(0)
     hold.acquire()

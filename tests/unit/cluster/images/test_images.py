@@ -1,4 +1,4 @@
-"""Which image stands for a release, what keeps one from being built, and what is said when Docker cannot be used."""
+"""Which image stands for a release, what is said without Docker, and the compose file of a cluster of others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import io
 import os
 import re
 import socket
+import ssl
+import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from cluster.host.containers import DockerError, connect
 from cluster.images import build, rootfs
 from cluster.images.build import why_not_buildable
 from cluster.images.find import CLASS_ARCHIVE, find_image, official_reference, own_reference
+from cluster.snapshot.security import security_from
 from ebbtide.errors import HarnessError, UsageError
 
 
@@ -160,3 +163,37 @@ def test_compose_publishes_on_loopback_only_and_no_port_twice() -> None:
     assert len(published) == 14
     assert [port for port in published if not port.startswith("127.0.0.1:")] == []
     assert len(set(published)) == len(published)
+
+
+FILE = (ROOT / "compose" / "foreign.yaml").read_text()
+NODES = re.findall(r"^  ((?:controller|broker)-\d+):\n    <<", FILE, flags=re.M)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certificates")
+    subprocess.run([ROOT / "compose" / "make-certificates", folder], check=True, capture_output=True)
+    return folder
+
+
+def test_it_has_three_controllers_and_three_brokers() -> None:
+    assert sorted(NODES) == ["broker-1", "broker-2", "broker-3", "controller-100", "controller-101", "controller-102"]
+
+
+def test_every_listener_has_tls_and_sasl() -> None:
+    (protocols,) = re.findall(r"SECURITY_PROTOCOL_MAP: (.+)", FILE)
+    assert {one.partition(":")[2] for one in protocols.split(",")} == {"SASL_SSL"}
+
+
+def test_the_client_properties_are_ones_that_ebbtide_reads(certificates: Path) -> None:
+    security = security_from(certificates / "client.properties")
+    assert security.login is not None
+    assert f'user_{security.login.username}="{security.login.password}"' in FILE
+    assert security.tls_context().verify_mode == ssl.CERT_REQUIRED
+
+
+def test_the_certificate_names_every_node_and_this_host(certificates: Path) -> None:
+    shown = ["openssl", "x509", "-noout", "-ext", "subjectAltName", "-in", certificates / "node.pem"]
+    names = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
+    assert all(f"DNS:{node}" in names for node in (*NODES, "localhost"))
+    assert "IP Address:127.0.0.1" in names

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-import struct
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import evidence_builders as build
 import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from made_cluster import served_cluster
 
 from cluster.kafka_api.connection import BrokerConnection, Refused
 from cluster.kafka_api.replica_log import ask_replica_log, last_epoch_in
@@ -27,8 +25,9 @@ class Replica:
     def __init__(self) -> None:
         self.end, self.epoch, self.error = 145, 3, 0
         self.asked: list[tuple[int, int, int]] = []
+        self.port = 0
 
-    def answer(self, api: int, request: bytes) -> Any:
+    def answer(self, api: int, request: bytes) -> tuple[Any, int]:
         if api == LIST_OFFSETS:
             asked = ListOffsetsRequest.decode(request, version=5, header=True)
             self.asked.append((api, asked.replica_id, asked.topics[0].partitions[0].timestamp))
@@ -36,13 +35,11 @@ class Replica:
             one = topic.ListOffsetsPartitionResponse(
                 partition_index=0, error_code=self.error, timestamp=-1, offset=self.end, leader_epoch=7
             )
-            return ListOffsetsResponse(throttle_time_ms=0, topics=[topic(name="t", partitions=[one])]), 5
+            return ListOffsetsResponse(topics=[topic(name="t", partitions=[one])]), 5
         asked = FetchRequest.decode(request, version=11, header=True)
         self.asked.append((api, asked.replica_id, asked.topics[0].partitions[0].fetch_offset))
         fetched = FetchResponse.FetchableTopicResponse
         data = fetched.PartitionData(
-            partition_index=0,
-            error_code=0,
             high_watermark=100,
             last_stable_offset=100,
             log_start_offset=0,
@@ -50,39 +47,21 @@ class Replica:
             preferred_read_replica=-1,
             records=build.plain_batch(self.end - 2, b"one", b"two", epoch=self.epoch),
         )
-        answer = FetchResponse(
-            throttle_time_ms=0, error_code=0, session_id=0, responses=[fetched(topic="t", partitions=[data])]
-        )
-        return answer, 11
+        return FetchResponse(responses=[fetched(topic="t", partitions=[data])]), 11
 
 
 @contextmanager
-def served(answer: Callable[[int, bytes], Any]) -> Iterator[BrokerConnection]:
-    """A broker on this host that answers each request of one connection."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection, connection.makefile("rb") as file:
-                while head := file.read(4):
-                    request = file.read(struct.unpack(">i", head)[0])
-                    api, _, correlation = struct.unpack(">hhi", request[:8])
-                    response, version = answer(api, request)
-                    response.API_VERSION = version
-                    response.with_header(correlation_id=correlation)
-                    connection.sendall(response.encode(header=True, framed=True))
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        with BrokerConnection(address, connect_timeout_s=2.0, request_timeout_s=2.0) as connection:
-            yield connection
-        thread.join(60)
+def connected(replica: Replica) -> Iterator[BrokerConnection]:
+    with (
+        served_cluster(replica) as address,
+        BrokerConnection(address, connect_timeout_s=2.0, request_timeout_s=2.0) as connection,
+    ):
+        yield connection
 
 
 def test_a_replica_says_its_end_its_last_epoch_and_the_partitions_epoch() -> None:
     replica = Replica()
-    with served(replica.answer) as connection:
+    with connected(replica) as connection:
         log = ask_replica_log(connection, 3, TopicPartition("t", 0))
     assert (log.broker, log.log_end_offset, log.last_epoch, log.current_leader_epoch) == (3, 145, 3, 7)
     assert replica.asked == [(LIST_OFFSETS, -2, -1), (FETCH, -3, 144)]
@@ -92,7 +71,7 @@ def test_a_replica_says_its_end_its_last_epoch_and_the_partitions_epoch() -> Non
 def test_an_empty_log_has_no_last_epoch_and_nothing_is_fetched_of_it() -> None:
     replica = Replica()
     replica.end = 0
-    with served(replica.answer) as connection:
+    with connected(replica) as connection:
         assert ask_replica_log(connection, 3, TopicPartition("t", 0)).last_epoch == -1
     assert len(replica.asked) == 1
 
@@ -100,7 +79,7 @@ def test_an_empty_log_has_no_last_epoch_and_nothing_is_fetched_of_it() -> None:
 def test_an_error_of_the_broker_is_told_by_its_name() -> None:
     replica = Replica()
     replica.error = KAFKA_STORAGE_ERROR
-    with served(replica.answer) as connection, pytest.raises(Refused, match="KAFKA_STORAGE_ERROR"):
+    with connected(replica) as connection, pytest.raises(Refused, match="KAFKA_STORAGE_ERROR"):
         ask_replica_log(connection, 3, TopicPartition("t", 0))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from client_frames import request, response
+from client_frames import received, request, response
 
 from cluster.relay.decode import decode
 from cluster.relay.decoding import Decoder, WireRow
@@ -85,13 +85,6 @@ def ends(spool: Spool) -> Iterator[Ends]:
     found = Ends(spool.writer)
     yield found
     found.close()
-
-
-def received(end: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size and (more := end.recv(size - len(found))):
-        found += more
-    return found
 
 
 def bytes_of(entries: list[SpoolEntry], kind: str) -> bytes:

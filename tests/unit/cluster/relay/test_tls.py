@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from client_frames import request, response
+from client_frames import received, request, response
 
 from cluster.relay.program import Relay
 from cluster.relay.spool import SpoolReader, SpoolWriter, new_spool
@@ -63,13 +63,6 @@ def ends(folder: Path) -> Iterator[Ends]:
     found = Ends(folder)
     yield found
     found.close()
-
-
-def received(end: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size and (more := end.recv(size - len(found))):
-        found += more
-    return found
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])

@@ -1,10 +1,11 @@
-"""Which runtime is taken and why, and that all runtimes, stand-ins included, have one interface."""
+"""Which runtime is taken and why, that all have one interface, and which images a container starts from."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,10 +16,12 @@ from cluster.host import containers
 from cluster.host.bridge import BridgeNetwork
 from cluster.host.processes import identify
 from cluster.images.find import Image
+from cluster.runtime import docker_node
 from cluster.runtime.choose import DockerChoice, LocalChoice, check_options, choose_runtime
 from cluster.runtime.cluster import Runtime
 from cluster.runtime.docker import DockerRuntime
 from cluster.runtime.docker_node import exit_status_of
+from cluster.runtime.jvm import JavaProgram
 from cluster.runtime.local import LocalRuntime
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.privileges import PRIVILEGES_VARIABLE
@@ -109,3 +112,28 @@ def test_what_stands_for_a_runtime_or_a_network_has_its_interface(kind: type, in
     assert has.keys() <= wanted.keys()
     for name in wanted.keys() & has.keys():
         assert _parameters(has[name]) == _parameters(wanted[name]), name
+
+
+@pytest.mark.parametrize(
+    ("kafka", "jar", "exit_code"),
+    [
+        ("4.3.1", "kafka_2.13-4.3.1.jar", 0),
+        ("4.3.1", "kafka_2.13-4.3.10.jar", docker_node.WRONG_RELEASE),
+        ("4.5.0", "kafka_2.13-4.5.0-SNAPSHOT.jar", 0),
+        ("4.5.0-SNAPSHOT@0123abcd", "kafka_2.13-4.3.1.jar", 0),
+        ("4.5.0-SNAPSHOT@0123abcd", "other.jar", docker_node.WRONG_RELEASE),
+    ],
+)
+def test_an_image_of_another_release_ends_at_once(
+    kafka: str, jar: str, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path, content in (("libs/" + jar, ""), ("gate", "run\n"), ("java", '#!/bin/sh\necho "$@"\n')):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(content)
+    (tmp_path / "java").chmod(0o755)
+    monkeypatch.setattr(docker_node, "LIBS", tmp_path / "libs")
+    image, log = Image(reference="mine/kafka:dev", id="1", why="named"), tmp_path / "log"
+    script = docker_node._script(tmp_path / "gate", log, image, kafka, {"run": JavaProgram(main="M", arguments=())})
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert subprocess.run(["/bin/sh", "-c", script], env=environment, check=False).returncode == exit_code
+    assert str(tmp_path / "libs") in log.read_text()

@@ -56,23 +56,21 @@ class Asked:
 
 
 @pytest.fixture
-def clocks(tmp_path: Path) -> Iterator[NodeClocks]:
-    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
-        made = NodeClocks({1: NODE}, tmp_path / "clocks", ledger)
-        made.enable()
-        made.prepare(tmp_path / "agent.log")
-        yield made
+def clocks(ledger: Ledger, tmp_path: Path) -> NodeClocks:
+    made = NodeClocks({1: NODE}, tmp_path / "clocks", ledger)
+    made.enable()
+    made.prepare(tmp_path / "agent.log")
+    return made
 
 
 @pytest.fixture
-def ask(clocks: NodeClocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+def ask(clocks: NodeClocks, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
     source = tmp_path / "SystemTime.java"
     source.write_text(SYSTEM_TIME)
     monkeypatch.setattr(node_clocks, "_AGENT", source)
-    with Ledger.open("s", tmp_path, ledgers=tmp_path / "ledger") as ledger:
-        packed = NodeClocks({1: NODE}, tmp_path / "kafka", ledger)
-        packed.enable()
-        packed.prepare(tmp_path / "kafka.log")
+    packed = NodeClocks({1: NODE}, tmp_path / "kafka", ledger)
+    packed.enable()
+    packed.prepare(tmp_path / "kafka.log")
     (jar, _) = packed.files(1)
     command = [str(require_java().executable), *clocks.options(1), "-cp", str(jar)]
     command.append("org.apache.kafka.common.utils.Show")
@@ -100,20 +98,20 @@ def test_what_the_clock_returned_last_can_be_read(clocks: NodeClocks, ask: Asked
     assert clocks.returned_ms(1) == clock
 
 
-def test_a_cluster_whose_steps_set_no_clock_has_no_agent(tmp_path: Path) -> None:
-    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
-        made = NodeClocks({1: NODE}, tmp_path / "clocks", ledger)
-        made.prepare(tmp_path / "agent.log")
+def test_a_cluster_whose_steps_set_no_clock_has_no_agent(ledger: Ledger, tmp_path: Path) -> None:
+    made = NodeClocks({1: NODE}, tmp_path / "clocks", ledger)
+    made.prepare(tmp_path / "agent.log")
     assert (made.options(1), made.files(1)) == ((), ())
     assert not (tmp_path / "clocks").exists()
 
 
-def test_an_agent_that_does_not_compile_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_does_not_compile_is_one_clear_error(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = tmp_path / "Broken.java"
     source.write_text("public class Broken {")
     monkeypatch.setattr(node_clocks, "_AGENT", source)
-    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
-        made = NodeClocks({1: NODE}, tmp_path / "clocks", ledger)
-        made.enable()
-        with pytest.raises(HarnessError, match="could not be compiled"):
-            made.prepare(tmp_path / "agent.log")
+    made = NodeClocks({1: NODE}, tmp_path / "clocks", ledger)
+    made.enable()
+    with pytest.raises(HarnessError, match="could not be compiled"):
+        made.prepare(tmp_path / "agent.log")

@@ -221,15 +221,9 @@ def test_a_second_address_is_tried() -> None:
         assert read_cluster([dead, address], PLAIN).cluster_id == "made"
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (b"\x15\x03\x03\x00\x02\x02\x50", "security.protocol=SSL"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not a port of Kafka"),
-    ],
-)
-def test_something_else_than_kafka_is_named(answer: bytes, says: str) -> None:
-
+@contextmanager
+def one_answer(answer: bytes) -> Iterator[str]:
+    """A port that answers the first bytes of one connection with these, and closes it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -240,9 +234,22 @@ def test_something_else_than_kafka_is_named(answer: bytes, says: str) -> None:
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        with pytest.raises(UsageError, match=says):
-            read_cluster([f"127.0.0.1:{server.getsockname()[1]}"], PLAIN)
+        yield f"127.0.0.1:{server.getsockname()[1]}"
         thread.join(2.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "security", "says"),
+    [
+        (b"\x15\x03\x03\x00\x02\x02\x50", PLAIN, "security.protocol=SSL"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", PLAIN, "not a port of Kafka"),
+        # A broker closes a connection whose first bytes are no request.
+        (b"", Security(protocol="SSL"), "TLS failed"),
+    ],
+)
+def test_something_else_than_kafka_is_named(answer: bytes, security: Security, says: str) -> None:
+    with one_answer(answer) as address, pytest.raises(UsageError, match=says):
+        read_cluster([address], security)
 
 
 def test_a_login_is_made_before_anything_is_asked() -> None:
@@ -301,23 +308,6 @@ def test_a_certificate_that_nobody_vouches_for_is_named(certificate: Path) -> No
 def test_plaintext_to_a_tls_listener_names_the_protocol(certificate: Path) -> None:
     with pytest.raises(UsageError, match=r"security\.protocol"):
         read_by_tls(certificate, PLAIN)
-
-
-def test_tls_to_a_plaintext_listener_names_the_protocol(certificate: Path) -> None:
-    security = Security(protocol="SSL", truststore=certificate)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            # A broker closes a connection whose first bytes are no request.
-            connection.recv(1000)
-            connection.close()
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        with pytest.raises(UsageError, match="TLS failed"):
-            read_cluster([f"127.0.0.1:{server.getsockname()[1]}"], security)
-        thread.join(2.0)
 
 
 def test_a_broker_that_names_a_page_twice_is_an_error_and_no_endless_reading() -> None:

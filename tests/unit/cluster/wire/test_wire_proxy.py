@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import fetch_frames
 import isr_frames
 import pytest
+from client_frames import received
 
 from cluster.wire.connection import CONNECT_TIMEOUT_S
 from cluster.wire.frames import NotKafka, Requests, Responses
@@ -115,13 +116,6 @@ def _silent(end: socket.socket) -> bool:
         end.settimeout(5)
 
 
-def _receive(end: socket.socket, size: int) -> bytes:
-    got = b""
-    while len(got) < size and (chunk := end.recv(size - len(got))):
-        got += chunk
-    return got
-
-
 def _is_closed(end: socket.socket) -> bool:
     try:
         return end.recv(1) == b""
@@ -134,10 +128,10 @@ def test_bytes_pass_unchanged_however_they_are_cut_up(bench: Bench) -> None:
     sent = b"".join(_request(FETCH, number, bytes(number)) for number in range(30))
     for at in range(0, len(sent), 7):
         near.sendall(sent[at : at + 7])
-    assert _receive(far, len(sent)) == sent
+    assert received(far, len(sent)) == sent
     answers = b"".join(_response(number, bytes(3)) for number in range(30))
     far.sendall(answers)
-    assert _receive(near, len(answers)) == answers
+    assert received(near, len(answers)) == answers
     bench.do(_hold())
     assert bench.events("armed")[0].passed == {FETCH: 30}
 
@@ -147,7 +141,7 @@ def test_a_frame_larger_than_any_buffer_passes(bench: Bench) -> None:
     sent = _request(PRODUCE, 1, bytes(range(256)) * (40 << 10))
     writer = threading.Thread(target=near.sendall, args=(sent,))
     writer.start()
-    assert _receive(far, len(sent)) == sent
+    assert received(far, len(sent)) == sent
     writer.join()
 
 
@@ -156,13 +150,13 @@ def test_a_held_request_waits_with_all_behind_it_and_goes_on_in_order(bench: Ben
     near, far = bench.connect()
     held, behind = _request(ALTER_PARTITION, 1), _request(FETCH, 2)
     near.sendall(_request(FETCH, 0) + held + behind)
-    assert _receive(far, len(held)) == _request(FETCH, 0)
+    assert received(far, len(held)) == _request(FETCH, 0)
     event = bench.await_event("held")
     assert (event.api, event.correlation, event.size_bytes) == (ALTER_PARTITION, 1, len(held))
     assert event.seen == {FETCH: 1, ALTER_PARTITION: 1}
     assert _silent(far)
     bench.do(Release(1))
-    assert _receive(far, len(held + behind)) == held + behind
+    assert received(far, len(held + behind)) == held + behind
     assert bench.await_event("forwarded").waited_s is not None
     assert bench.events("released")[0].at_ns >= bench.events("forwarded")[0].at_ns
 
@@ -175,7 +169,7 @@ def test_the_answer_to_a_request_that_was_held_is_reported(bench: Bench) -> None
     bench.do(Release(1))
     assert not bench.events("answered")
     far.sendall(_response(9))
-    assert _receive(near, len(_response(9))) == _response(9)
+    assert received(near, len(_response(9))) == _response(9)
     assert bench.await_event("answered").correlation == 9
 
 
@@ -186,7 +180,7 @@ def test_other_connections_apis_and_peers_are_not_held(bench: Bench) -> None:
     near.sendall(_request(ALTER_PARTITION, 1))
     bench.await_event("held")
     other.sendall(_request(FETCH, 1))
-    assert _receive(other_far, 16) == _request(FETCH, 1)
+    assert received(other_far, 16) == _request(FETCH, 1)
     assert _silent(far)
 
 
@@ -196,7 +190,7 @@ def test_answers_pass_while_a_request_is_held(bench: Bench) -> None:
     near.sendall(_request(FETCH, 1) + _request(ALTER_PARTITION, 2))
     bench.await_event("held")
     far.sendall(_response(1))
-    assert _receive(near, 14) == _response(1)
+    assert received(near, 14) == _response(1)
 
 
 def test_a_held_answer_is_known_by_its_request(bench: Bench) -> None:
@@ -204,20 +198,20 @@ def test_a_held_answer_is_known_by_its_request(bench: Bench) -> None:
     near, far = bench.connect()
     # A produce request with acks=0 has no answer.
     near.sendall(_request(PRODUCE, 1) + _request(ALTER_PARTITION, 2) + _request(FETCH, 3))
-    assert len(_receive(far, 48)) == 48
+    assert len(received(far, 48)) == 48
     far.sendall(_response(2) + _response(3))
-    assert _receive(near, 14) == _response(2)
+    assert received(near, 14) == _response(2)
     assert bench.await_event("held").direction == "response"
     assert _silent(near)
     bench.do(Release(1))
-    assert _receive(near, 14) == _response(3)
+    assert received(near, 14) == _response(3)
 
 
 def test_a_held_fetch_answer_shows_what_it_makes_the_follower_truncate(bench: Bench) -> None:
     bench.do(_hold(FETCH, direction="response"))
     near, far = bench.connect()
     near.sendall(fetch_frames.request(17))
-    _receive(far, len(fetch_frames.request(17)))
+    received(far, len(fetch_frames.request(17)))
     far.sendall(fetch_frames.answer(17, end_offset=50))
     (told,) = bench.await_event("held").diverging
     assert (told.partition, told.end_offset, told.fetch_offset) == (1, 50, 70)
@@ -227,7 +221,7 @@ def test_an_ordinary_fetch_answer_that_is_held_shows_nothing_to_truncate(bench: 
     bench.do(_hold(FETCH, direction="response"))
     near, far = bench.connect()
     near.sendall(fetch_frames.request(17))
-    _receive(far, len(fetch_frames.request(17)))
+    received(far, len(fetch_frames.request(17)))
     far.sendall(fetch_frames.answer(17, end_offset=None))
     assert bench.await_event("held").diverging == ()
 
@@ -238,7 +232,7 @@ def test_a_rule_of_one_time_stops_one(bench: Bench) -> None:
     near.sendall(_request(ALTER_PARTITION, 1))
     bench.await_event("held")
     other.sendall(_request(ALTER_PARTITION, 1))
-    assert _receive(other_far, 16) == _request(ALTER_PARTITION, 1)
+    assert received(other_far, 16) == _request(ALTER_PARTITION, 1)
     assert _silent(far)
 
 
@@ -247,7 +241,7 @@ def test_a_delayed_request_goes_on_by_itself_and_its_delay_is_measured(bench: Be
     near, far = bench.connect()
     began = time.monotonic()
     near.sendall(_request(FETCH, 1))
-    assert _receive(far, 16) == _request(FETCH, 1)
+    assert received(far, 16) == _request(FETCH, 1)
     assert time.monotonic() - began >= 0.2
     waited_s = bench.await_event("forwarded").waited_s
     assert waited_s is not None
@@ -260,14 +254,14 @@ def test_a_release_lets_delayed_requests_go_at_once(bench: Bench) -> None:
     near.sendall(_request(FETCH, 1))
     bench.await_event("held")
     bench.do(Release(1))
-    assert _receive(far, 16) == _request(FETCH, 1)
+    assert received(far, 16) == _request(FETCH, 1)
 
 
 def test_a_dropped_request_closes_its_connection_and_does_not_arrive(bench: Bench) -> None:
     bench.do(Arm(Rule(number=1, action="drop", api=ALTER_PARTITION)))
     near, far = bench.connect()
     near.sendall(_request(FETCH, 1) + _request(ALTER_PARTITION, 2))
-    assert _receive(far, 99) == _request(FETCH, 1)
+    assert received(far, 99) == _request(FETCH, 1)
     assert _is_closed(near)
     assert bench.await_event("dropped").api == ALTER_PARTITION
 
@@ -300,7 +294,7 @@ def test_a_late_request_outlives_its_sender_and_arrives_whole_at_the_release(ben
     assert not bench.events("abandoned")
     assert _silent(far)
     bench.do(Release(1))
-    assert _receive(far, len(sent)) == sent
+    assert received(far, len(sent)) == sent
     far.sendall(_response(1))
     assert bench.await_event("answered").correlation == 1
 
@@ -322,7 +316,7 @@ def test_what_was_said_before_the_end_still_arrives(bench: Bench) -> None:
     far.sendall(_response(1, bytes(100_000)))
     far.close()
     # An answer that no request asked for: the stream is not Kafka's, and passes all the same.
-    assert len(_receive(near, 200_000)) == 100_008
+    assert len(received(near, 200_000)) == 100_008
 
 
 def test_a_peer_that_refuses_shows_as_a_reset(bench: Bench) -> None:
@@ -354,14 +348,14 @@ def test_a_duplicated_request_arrives_twice_in_a_row_and_is_answered_once(bench:
     for at in range(0, len(sent), piece):
         near.sendall(sent[at : at + piece])
     expected = once + twice + twice + after
-    assert _receive(far, len(expected)) == expected
+    assert received(far, len(expected)) == expected
     (event,) = bench.events("duplicated")
     assert (event.api, event.correlation, event.size_bytes) == (PRODUCE, 2, len(twice))
     answers = [_response(1), _response(2, bytes(150)), _response(2, b"the copy's"), _response(3)]
     for at in range(0, len(whole := b"".join(answers)), piece):
         far.sendall(whole[at : at + piece])
     wanted = answers[0] + answers[1] + answers[3]
-    assert _receive(near, len(wanted)) == wanted
+    assert received(near, len(wanted)) == wanted
     assert bench.await_event("discarded").correlation == 2
     assert _silent(near)
 
@@ -370,7 +364,7 @@ def test_what_an_alter_partition_asks_for_is_told_where_a_rule_copies_it(bench: 
     near, far = bench.connect()
     bench.do(Arm(Rule(number=1, action="duplicate", api=ALTER_PARTITION)))
     near.sendall(isr_frames.request())
-    _receive(far, 2 * len(isr_frames.request()))
+    received(far, 2 * len(isr_frames.request()))
     far.sendall(isr_frames.answer(0) + isr_frames.answer(95))
     refused = bench.await_event("discarded").answered_isrs
     (asked,) = bench.events("duplicated")[0].asked_isrs
@@ -384,7 +378,7 @@ def test_a_large_request_is_duplicated_once_all_of_it_came(bench: Bench) -> None
     large = _request(PRODUCE, 1, bytes(1 << 20))
     sender = threading.Thread(target=near.sendall, args=(large,))
     sender.start()
-    assert _receive(far, 2 * len(large)) == large * 2
+    assert received(far, 2 * len(large)) == large * 2
     sender.join()
 
 
@@ -392,9 +386,9 @@ def test_an_answer_cut_off_in_the_copy_is_not_passed_on(bench: Bench) -> None:
     near, far = bench.connect()
     bench.do(_duplicate())
     near.sendall(_request(PRODUCE, 1))
-    _receive(far, 2 * len(_request(PRODUCE, 1)))
+    received(far, 2 * len(_request(PRODUCE, 1)))
     far.sendall(_response(1) + _response(1, bytes(100))[:50])
-    assert _receive(near, len(_response(1))) == _response(1)
+    assert received(near, len(_response(1))) == _response(1)
     bench.await_event("discarded")
     far.close()
     assert _is_closed(near)

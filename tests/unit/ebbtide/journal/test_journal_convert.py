@@ -68,10 +68,15 @@ def _sends(record: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def _converted(record: Path, *frames: bytes) -> list[dict[str, Any]]:
+    _writer(record).write([*frames])
+    convert_journals(RecordFolder(record))
+    return _sends(record)
+
+
 def test_a_send_has_the_outcome_of_its_batch_and_its_own_offset(tmp_path: Path) -> None:
-    _writer(tmp_path).write([_handed_frame(0, 3), _answer(0, 2, "acked", base=40), _answer(2, 1, "failed", error="X")])
-    convert_journals(RecordFolder(tmp_path))
-    rows = _sends(tmp_path)
+    answers = _answer(0, 2, "acked", base=40), _answer(2, 1, "failed", error="X")
+    rows = _converted(tmp_path, _handed_frame(0, 3), *answers)
     assert [(row["sequence"], row["status"], row["offset"], row["error"]) for row in rows] == [
         (0, "acked", 40, None),
         (1, "acked", 41, None),
@@ -95,43 +100,31 @@ def test_a_send_has_the_outcome_of_its_batch_and_its_own_offset(tmp_path: Path) 
 
 
 def test_a_send_without_an_answer_is_unknown(tmp_path: Path) -> None:
-    _writer(tmp_path).write([_handed_frame(0, 2), _answer(0, 1, "acked", base=0)])
-    convert_journals(RecordFolder(tmp_path))
-    assert [(row["status"], row["error"], row["done_ns"]) for row in _sends(tmp_path)] == [
+    rows = _converted(tmp_path, _handed_frame(0, 2), _answer(0, 1, "acked", base=0))
+    assert [(row["status"], row["error"], row["done_ns"]) for row in rows] == [
         ("acked", None, 7),
         ("unknown", "UNRESOLVED", None),
     ]
 
 
 def test_of_two_answers_for_one_send_the_later_counts(tmp_path: Path) -> None:
-    frames = [_handed_frame(0, 4), _answer(0, 4, "unknown", error="U"), _answer(1, 2, "acked", base=9)]
-    _writer(tmp_path).write(frames)
-    convert_journals(RecordFolder(tmp_path))
-    assert [(row["status"], row["offset"]) for row in _sends(tmp_path)] == [
-        ("unknown", None),
-        ("acked", 9),
-        ("acked", 10),
-        ("unknown", None),
-    ]
+    first, later = _answer(0, 4, "unknown", error="U"), _answer(1, 2, "acked", base=9)
+    rows = _converted(tmp_path, _handed_frame(0, 4), first, later)
+    assert [row["status"] for row in rows] == ["unknown", "acked", "acked", "unknown"]
+    assert [row["offset"] for row in rows] == [None, 9, 10, None]
 
 
 def test_a_frame_that_was_written_twice_gives_each_row_once(tmp_path: Path) -> None:
-    _writer(tmp_path).write(
-        [_handed_frame(0, 3), _handed_frame(0, 3), _handed_frame(2, 3), _handed_frame(0, 2, partition=1)]
-    )
-    convert_journals(RecordFolder(tmp_path))
-    assert [(row["partition"], row["sequence"]) for row in _sends(tmp_path)] == [
-        *[(0, sequence) for sequence in range(5)],
-        (1, 0),
-        (1, 1),
-    ]
+    again = [_handed_frame(0, 3), _handed_frame(0, 3), _handed_frame(2, 3), _handed_frame(0, 2, partition=1)]
+    rows = _converted(tmp_path, *again)
+    assert [row["sequence"] for row in rows if row["partition"] == 0] == list(range(5))
+    assert [row["sequence"] for row in rows if row["partition"] == 1] == [0, 1]
 
 
 def test_partitions_are_answered_apart(tmp_path: Path) -> None:
-    frames = [_handed_frame(0, 1), _handed_frame(0, 1, partition=1), _answer(0, 1, "acked", base=5, partition=1)]
-    _writer(tmp_path).write(frames)
-    convert_journals(RecordFolder(tmp_path))
-    assert [row["status"] for row in _sends(tmp_path)] == ["unknown", "acked"]
+    handed = _handed_frame(0, 1), _handed_frame(0, 1, partition=1)
+    rows = _converted(tmp_path, *handed, _answer(0, 1, "acked", base=5, partition=1))
+    assert [row["status"] for row in rows] == ["unknown", "acked"]
 
 
 def test_polls_carry_the_offset_before_them_and_null_for_what_is_not_ours(tmp_path: Path) -> None:
@@ -192,20 +185,16 @@ def test_a_journal_without_its_header_becomes_an_empty_table(tmp_path: Path) -> 
 
 
 def test_converting_again_changes_nothing(tmp_path: Path) -> None:
-    _writer(tmp_path).write([_handed_frame(0, 3)])
-    assert convert_journals(RecordFolder(tmp_path)) == 0
-    rows = _sends(tmp_path)
+    rows = _converted(tmp_path, _handed_frame(0, 3))
     assert len(rows) == 3
     assert convert_journals(RecordFolder(tmp_path)) == 0
     assert _sends(tmp_path) == rows
 
 
 def test_a_conversion_that_was_cut_short_is_done_again(tmp_path: Path) -> None:
-    _writer(tmp_path).write([_handed_frame(0, 3)])
     (tmp_path / "sends").mkdir()
     (tmp_path / "sends" / "producer-1.parquet.part").write_bytes(b"half a table")
-    convert_journals(RecordFolder(tmp_path))
-    assert len(_sends(tmp_path)) == 3
+    assert len(_converted(tmp_path, _handed_frame(0, 3))) == 3
     assert not list(tmp_path.rglob("*.part"))
 
 

@@ -1,12 +1,15 @@
-"""Payloads: every value comes back, and nothing else is ever taken for one."""
+"""Payloads: every value comes back, nothing else is taken for one, and many at once are those made one by one."""
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.journal.payload import PAYLOAD_BYTES_MIN, PRODUCER_MAX, encode, value_at, value_of
+from ebbtide.journal.payload import PAYLOAD_BYTES_MIN, PRODUCER_MAX, PayloadBatches, encode, value_at, value_of
 
 producers = st.integers(1, PRODUCER_MAX)
 numbers = st.integers(0, (1 << 40) - 1)
@@ -65,3 +68,31 @@ def test_a_text_that_no_producer_sent_has_no_value(payload: bytes) -> None:
 
 def test_the_text_of_a_java_producer_in_an_older_record_has_its_value() -> None:
     assert value_of("run")(b"3.17") == value_at(3, 17)
+
+
+PRODUCER = 3
+
+
+def numbers_of(count: int) -> tuple[list[int], list[int]]:
+    """Return sequences and values of which some use all their bytes."""
+    dice = random.Random(count)
+    sequences = [dice.randrange(1 << dice.randrange(1, 64)) for _ in range(count)]
+    return sequences, [value_at(PRODUCER, dice.randrange(1 << 40)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("payload_bytes", [0, PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MIN + 1, 64, 5_000])
+def test_they_are_those_of_one_record_at_a_time(payload_bytes: int) -> None:
+    sequences, values = numbers_of(300)
+    batches = PayloadBatches("r", PRODUCER, payload_bytes)
+    made = batches.encode(np.array(sequences), np.array(values))
+    assert made == [
+        encode("r", PRODUCER, sequence, value, payload_bytes) for sequence, value in zip(sequences, values, strict=True)
+    ]
+    assert batches.values_of(made).tolist() == values
+
+
+def test_no_payloads_have_no_values() -> None:
+    batches = PayloadBatches("r", PRODUCER, 64)
+    none = np.zeros(0, np.int64)
+    assert batches.encode(none, none) == []
+    assert batches.values_of([]).tolist() == []

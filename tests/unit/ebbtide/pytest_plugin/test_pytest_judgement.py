@@ -1,7 +1,9 @@
-"""Whether a judged run lets its test pass: what the plugin makes of a verdict and its scenario's prediction."""
+"""Whether a judged run lets its test pass, and what pytest shows of the run where it does not."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import tomli_w
-from checkout import ROOT
+from checkout import DATA, ROOT
 from fake_runner import ENDS, LOST, write_record
 from records import as_record
 
@@ -23,14 +25,17 @@ from ebbtide.pytest_plugin.judgement import (
     failure_message,
     one_line_summary,
     report_properties,
+    where_to_look,
 )
-from ebbtide.pytest_plugin.run_record import RunRecord
+from ebbtide.pytest_plugin.run_record import RunRecord, read_record
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.judged_by import JudgedBy
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.own_producers import OwnProducer
 from ebbtide.record.verdict import AnomalyCount, Loss, PropertyResult, Regression
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.write import text_of
+from harness.cli.verdict_output import VerdictOutput
 
 
 @pytest.mark.parametrize(
@@ -187,3 +192,41 @@ def test_what_can_be_expected_is_known_without_spark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "False\n"
+
+
+RECORD = DATA / "runs" / "last-replica-standing-3.9.1"
+
+
+def test_a_run_is_shown_in_one_short_line() -> None:
+    run = read_record(RECORD)
+    assert repr(run) == f"RunRecord({str(run.path)!r}, as-predicted, lost_committed=2000, lost_uncommitted=0)"
+
+
+def test_pytest_and_the_command_say_the_same_line_to_type_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # in the folder above a record, the command leaves the folder out of its path
+    run = read_record(RECORD)
+    output = VerdictOutput(1, as_json=False)
+    output.add(RecordFolder(RECORD), run.verdict)
+    output.end()
+    (said,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  next: "))
+    assert said in where_to_look(run)
+    assert said.startswith(f"  next:   ebbtide explain {RECORD} ")
+
+
+def test_a_build_says_by_which_rules_it_is_judged() -> None:
+    run = read_record(RECORD)
+    assert not any("judged" in line for line in where_to_look(run))
+    protocol = JudgedBy(variant="elr-43", nearest="4.4.0", known=False)
+    build = replace(run, kafka="4.5.0@0123abcd", verdict=msgspec.structs.replace(run.verdict, protocol=protocol))
+    said = "  judged: by elr-43; 4.5.0@0123abcd is newer than every release that Ebbtide knows"
+    assert where_to_look(build)[0] == said
+
+
+def test_a_run_can_be_replayed_unless_its_cluster_was_only_watched(tmp_path: Path) -> None:
+    assert where_to_look(read_record(RECORD))[-1] == f"  again:  ebbtide replay {RECORD}"
+    shutil.copytree(RECORD, tmp_path / "watched")
+    file = tmp_path / "watched" / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"runtime": "foreign", "watch": {}}))
+    assert not any("ebbtide replay" in line for line in where_to_look(read_record(tmp_path / "watched")))

@@ -1,13 +1,15 @@
-"""The times of nodes in steps.jsonl, and what a record without them says."""
+"""The times of nodes in steps.jsonl, what a record without them says, and which logs a fault of a disk may cost."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ebbtide.errors import UsageError
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.log_losses import BrokerLogLoss, log_losses
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.record.steps import STEPS, StepEntry, read_steps, split_composed_steps, write_steps
 
@@ -64,3 +66,30 @@ def test_a_span_that_is_none_names_the_damaged_line(tmp_path: Path, span: str) -
     (tmp_path / STEPS).write_text(f'{{"index": 0, "step": "kill", "of_node": {{"1": {{"ended": {span}}}}}}}\n')
     with pytest.raises(UsageError, match=r"steps\.jsonl is damaged"):
         read_steps(RecordFolder(tmp_path))
+
+
+def loss_by(step: str, **proof: object) -> BrokerLogLoss:
+    (loss,) = log_losses([msgspec.structs.replace(entry(step, 2), nodes=(1,), proof=proof)])
+    return loss
+
+
+@pytest.mark.parametrize("step", ["fail-disk", "wipe-disk"])
+def test_logs_in_the_other_directory_lost_nothing(step: str) -> None:
+    loss = loss_by(step, directory=2, holds=["t-1"])
+    assert loss.costs("t", 1)
+    assert not loss.costs("t", 0)
+    assert not loss.can_reach("t", 0, 5)
+
+
+@pytest.mark.parametrize("step", ["fail-disk", "wipe-disk"])
+def test_a_fault_of_all_directories_may_cost_every_log(step: str) -> None:
+    loss = loss_by(step)
+    assert loss.costs("t", 0)
+    assert loss.costs("t", 1)
+
+
+def test_a_measured_loss_counts_for_its_log_alone() -> None:
+    logs = {"t-1": {"leo_before": 9, "leo_after": 4}}
+    loss = loss_by("fail-disk", directory=2, holds=["t-1", "t-2"], lost_bytes=7, logs=logs)
+    assert [loss.costs("t", number) for number in (0, 1, 2)] == [False, True, True]
+    assert loss.can_reach("t", 1, 4)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from ebbtide.errors import ExitCode
+from ebbtide.record.manifest import Manifest
 from ebbtide.record.outcomes import (
     FailOn,
     allows_everything,
@@ -12,9 +14,20 @@ from ebbtide.record.outcomes import (
     is_loss_allowed,
     loss_sentences,
     lost_counts,
+    next_command,
     outcome_word,
 )
-from ebbtide.record.verdict import AnomalyCount, Cause, Loss, Outcome, PropertyResult, PropertyStatus, Verdict
+from ebbtide.record.own_producers import OwnProducer
+from ebbtide.record.verdict import (
+    AnomalyCount,
+    Cause,
+    Loss,
+    Outcome,
+    PropertyResult,
+    PropertyStatus,
+    Verdict,
+    unfinished_verdict,
+)
 from ebbtide.scenario.model import PROTOCOL_ALONE, LossExpectation, Prediction
 from harness.random.drawing import _PREDICTIONS as OF_RANDOM
 from harness.watch.plan import PROTOCOL_OF_A_WATCH
@@ -119,3 +132,43 @@ def test_a_loss_that_nobody_predicted_is_said_with_what_the_protocol_says_of_it(
     assert loss_sentences(lost) == "2,278 committed records were lost. The replication protocol allows the loss."
     assert loss_sentences(verdict("as-predicted", loss(2_278))) is None
     assert loss_sentences(Verdict(run_id="r", outcome="as-predicted", prediction="none")) is None
+
+
+KEPT = OwnProducer(client="orders-1", acks=1, topic="orders", partition=0, acked=5273)
+LOST = OwnProducer(
+    client="orders-1", acks=1, topic="orders", partition=1, acked=600, lost=500, first_offset=100, last_offset=599
+)
+
+
+def own_verdict(*producers: OwnProducer) -> Verdict:
+    return replace(unfinished_verdict("run-1"), own_producers=[*producers])
+
+
+@pytest.mark.parametrize(
+    ("judged", "says"),
+    [
+        (own_verdict(KEPT), "5,273 acked records, none lost"),
+        (own_verdict(KEPT, LOST), "5,873 acked records, 500 lost"),
+        (unfinished_verdict("run-1"), ""),
+    ],
+)
+def test_the_figure_has_what_is_known(judged: Verdict, says: str) -> None:
+    assert judged.own_figure == says
+
+
+def test_after_a_loss_the_next_command_explains_the_first_lost_record() -> None:
+    command = next_command("runs/one", Manifest(run_id="run-1"), own_verdict(KEPT, LOST))
+    assert command == "ebbtide explain runs/one    (its first lost record, step by step)"
+
+
+@pytest.mark.parametrize(("acks", "code"), [(-1, ExitCode.CONTRADICTED), (1, ExitCode.AS_PREDICTED)])
+def test_fail_on_loss_counts_what_own_producers_sent_with_acks_all(acks: int, code: ExitCode) -> None:
+    judged = replace(own_verdict(KEPT, replace(LOST, acks=acks)), outcome="as-predicted")
+    assert exit_code_of(judged, "loss") is code
+    assert exit_code_of(judged) is ExitCode.AS_PREDICTED
+
+
+def test_the_loss_to_explain_first_is_one_of_acks_all() -> None:
+    worse = replace(LOST, acks=-1, partition=0)
+    assert own_verdict(LOST, worse, replace(worse, acks=-1, first_offset=None)).first_own_loss == worse
+    assert own_verdict(KEPT).first_own_loss is None

@@ -53,16 +53,17 @@ def test_each_table_has_a_method_that_returns_its_columns_and_all_its_rows(real_
     assert table.num_rows == sum(pq.read_metadata(path).num_rows for path in RecordFolder(real_run.path).files(name))
 
 
-def test_the_commits_of_groups_are_a_table_of_runs_that_journal_them(real_run: RecordedRun, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="the record has no table commits"):
-        real_run.commits()
-    assert open_run(str(RecordBuilder().commit(1, 9).write(tmp_path / "run"))).commits().num_rows == 1
-
-
-def test_copies_are_a_table_of_runs_with_copiers(real_run: RecordedRun, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="the record has no table copies"):
-        real_run.copies()
-    assert open_run(str(RecordBuilder().copy(1, of=0).write(tmp_path / "run"))).copies().num_rows == 1
+@pytest.mark.parametrize(
+    ("table", "builder"),
+    [("commits", RecordBuilder().commit(1, 9)), ("copies", RecordBuilder().copy(1, of=0))],
+    ids=["commits", "copies"],
+)
+def test_what_only_some_runs_journal_is_a_table_of_these(
+    real_run: RecordedRun, tmp_path: Path, table: str, builder: RecordBuilder
+) -> None:
+    with pytest.raises(UsageError, match=f"the record has no table {table}"):
+        getattr(real_run, table)()
+    assert getattr(open_run(str(builder.write(tmp_path / "run"))), table)().num_rows == 1
 
 
 def test_what_judging_and_a_witness_leave_are_tables_too(tmp_path: Path) -> None:

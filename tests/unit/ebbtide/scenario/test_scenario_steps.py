@@ -196,3 +196,14 @@ def test_the_fault_reference_tells_of_every_kind_of_step() -> None:
     page = (ROOT / "docs" / "faults.md").read_text("utf-8")
     listed = set(re.findall(r"^\| ([a-z-]+) \|", page, re.MULTILINE))
     assert set(KINDS) - {"wait"} <= listed
+
+
+LATE = 'step = "hold-request"\ntarget = "clients"\napi = "Produce"\nlate = true\n'
+RELEASE = 'step = "release"'
+
+
+def test_only_a_held_request_may_be_late() -> None:
+    assert problems(LATE, RELEASE) == {}
+    assert problems(LATE.replace("hold-", "drop-"), RELEASE).keys() == {"steps[0].late"}
+    ((where, said),) = problems(f'{LATE}direction = "response"', RELEASE).items()
+    assert (where, "nobody would get a late answer" in said) == ("steps[0].late", True)

@@ -1,21 +1,25 @@
-"""Texts of scenarios are read once, where a scenario is read, and are written back as they were typed."""
+"""Texts of scenarios are read once, are written back as they were typed, and may ask without a prediction."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
+from checkout import ROOT
 from plain_steps import step_of, trigger_of
 
 from ebbtide.daemon.messages import Fire, Request
-from ebbtide.errors import UsageError
+from ebbtide.errors import Problems, UsageError
+from ebbtide.scenario import catalogue
 from ebbtide.scenario.mismatches import mismatches
+from ebbtide.scenario.model import PROTOCOL_ALONE
+from ebbtide.scenario.parse import parse
 from ebbtide.scenario.plain_values import from_plain, read_part, to_plain
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.process import KillStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.words import ClockOffset, Duration, Rate
-from ebbtide.scenario.write import keys_set
+from ebbtide.scenario.write import brief_text_of, keys_set, text_of
 
 
 def test_a_rate_is_read_in_bytes() -> None:
@@ -85,3 +89,60 @@ def test_a_step_is_a_struct_of_its_kind_and_is_written_with_the_keys_of_all_kind
         **{key: [] for key in ("groups", "from", "to", "replicas")},
         "deadline_s": 30.0,
     }
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_a_brief_text_means_the_same(name: str) -> None:
+    scenario = catalogue.find(name)
+    assert text_of(parse(brief_text_of(scenario), file="brief")) == text_of(scenario)
+
+
+def test_a_trigger_and_a_config_are_in_one_line_as_in_the_shipped_files() -> None:
+    text = brief_text_of(catalogue.find("rack-power-flushed"))
+    assert 'config = { "flush.messages" = "1" }' in text
+    assert 'trigger = { isr = { partition = "t-0", size = 3 } }' in text or "trigger = { acked = " in text
+    assert "[steps.trigger]" not in text
+
+
+DOCUMENTATION = ROOT / "docs" / "scenario-files.md"
+
+
+def asking() -> str:
+    """The scenario without a prediction that the documentation shows."""
+    shown = DOCUMENTATION.read_text("utf-8").split("### Without a prediction\n")[1].split("\n## ")[0]
+    return "".join(line.removeprefix("    ") + "\n" for line in shown.splitlines() if line.startswith("    "))
+
+
+def test_a_scenario_without_predictions_is_judged_by_the_protocol_alone() -> None:
+    scenario = parse(asking(), file="x.toml", strict=True)
+    assert scenario.predictions == (PROTOCOL_ALONE,)
+    assert PROTOCOL_ALONE.loss.committed == "any"
+
+
+@pytest.mark.parametrize("write", [text_of, brief_text_of])
+def test_it_reads_back_the_same(write: object) -> None:
+    scenario = parse(asking(), file="x.toml")
+    assert callable(write)
+    assert parse(write(scenario), file="x.toml") == scenario
+
+
+def test_its_record_says_what_it_was_judged_by() -> None:
+    assert PROTOCOL_ALONE.clause in text_of(parse(asking(), file="x.toml"))
+
+
+def test_a_misspelt_table_of_predictions_is_a_mistake_and_not_a_question() -> None:
+    text = asking() + '[[prediction]]\nkafka = ">=3.9"\nclause = "none"\n'
+    with pytest.raises(Problems, match="did you mean 'predictions'"):
+        parse(text, file="x.toml")
+
+
+def test_predictions_for_other_releases_only_are_a_mistake_and_not_a_question() -> None:
+    text = asking() + '[[predictions]]\nkafka = "<4"\nclause = "none"\n'
+    with pytest.raises(Problems, match="no prediction for this release"):
+        parse(text, file="x.toml", strict=True)
+
+
+def test_the_scenario_of_a_record_may_be_of_a_release_that_it_does_not_predict() -> None:
+    """Otherwise such a record could be neither compared with its scenario nor replayed."""
+    text = asking() + '[[predictions]]\nkafka = "<4"\nclause = "none"\n'
+    assert [one.kafka for one in parse(text, file="scenario.toml", to_run=True).predictions] == ["<4"]

@@ -1,14 +1,9 @@
-"""The client library and the group protocol of a consumer in a scenario file: what is accepted, and the errors."""
+"""The ids, client libraries and group protocols of a scenario's clients: what is accepted, and the errors."""
 
 from __future__ import annotations
 
 import pytest
-from scenario_problems import problems
-
-from ebbtide import librdkafka
-from ebbtide.errors import HarnessError
-from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, Scenario, TopicSpec
-from harness.runner.host import require_libraries
+from scenario_problems import FILE, problems, problems_of
 
 WAIT = 'step = "wait"\ntrigger = { acked = 1 }'
 CONSUMER = '[[consumers]]\nid = 1\ntopics = ["t"]\n'
@@ -18,12 +13,6 @@ NEW = 'client = "librdkafka"\ngroup_protocol = "consumer"\n'
 
 def found(consumer: str, *, cluster: str = "", kafka: str = "4.3.1") -> dict[str, str]:
     return problems(WAIT, prediction=f"{consumer}\n{cluster}", kafka=kafka)
-
-
-def scenario_with(consumer: ConsumerSpec) -> Scenario:
-    producer = ProducerSpec(id=1, topic="t", count=1)
-    topics = {"t": TopicSpec()}
-    return Scenario(name="x", title="x", kafka=("4.3.1",), topics=topics, producers=(producer,), consumers=(consumer,))
 
 
 @pytest.mark.parametrize(
@@ -65,10 +54,17 @@ def test_a_cluster_whose_levels_have_the_protocol_is_valid(features: str) -> Non
     assert found(MEMBER + NEW, cluster=f"[cluster.features]\n{features}\n") == {}
 
 
-def test_a_missing_librdkafka_names_the_consumer_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(librdkafka, "find_spec", lambda name: None)
-    consumer = ConsumerSpec(id=1, topics=("t",), client="librdkafka")
-    scenario = scenario_with(consumer)
-    with pytest.raises(HarnessError, match="confluent-kafka is not installed") as caught:
-        require_libraries(scenario)
-    assert caught.value.where == "consumers[0]"
+CLIENTS = FILE.replace("{steps}", "") + '[[consumers]]\nid = 1\ntopics = ["t"]\n'
+
+
+@pytest.mark.parametrize("id_", ["0", "-1", str(1 << 23)])
+@pytest.mark.parametrize("kind", ["producers", "consumers"])
+def test_an_id_that_no_record_could_hold_is_refused(kind: str, id_: str) -> None:
+    before, after = CLIENTS.split(f"[[{kind}]]\nid = 1")
+    assert f"{kind}[0].id" in problems_of(f"{before}[[{kind}]]\nid = {id_}{after}")
+
+
+@pytest.mark.parametrize("kind", ["producers", "consumers"])
+def test_an_id_twice_is_refused_at_the_second_place(kind: str) -> None:
+    client = CLIENTS.split(f"[[{kind}]]")[1].split("[[")[0]
+    assert f"{kind}[1].id" in problems_of(f"{CLIENTS}\n[[{kind}]]{client}")
