@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from lost_sends import IN_NO_LOG, lost_sends, value_of
 from metadata_rows import let_times_rise
 from records import as_record
+from usual_rows import usual_row
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from analysis.judging.one_record import verdict_of
@@ -88,15 +89,9 @@ class Story:
     def state(self, at_s: float, **fields: Any) -> int:
         """One partition state; what is not given stays. Returns its metadata offset."""
         rows = self.tables["partitions"]
-        before = rows[-1] if rows else {"leader": 1, "leader_epoch": 0, "partition_epoch": -1, "isr": [1, 2, 3]}
+        before = rows[-1] if rows else usual_row("partitions", partition_epoch=-1)
         moved = rows and "leader" in fields
         row = {
-            "metadata_epoch": 1,
-            "topic": "t",
-            "partition": 0,
-            "replicas": [1, 2, 3],
-            "leader_recovery_state": 0,
-            **{key: [] for key in ("elr", "last_known_elr", "adding", "removing")},
             **before,
             "at_ns": ns(at_s),
             "metadata_offset": self._next(),
@@ -150,39 +145,17 @@ class Story:
 
     def hw(self, at_s: float, broker: int, epoch: int, hw: int) -> None:
         """One list_offsets answer."""
-        self.tables["watermarks"].append(
-            {
-                "topic": "t",
-                "partition": 0,
-                "broker": broker,
-                "leader_epoch": epoch,
-                "high_watermark": hw,
-                "log_end_offset": None,
-                "source": "list_offsets",
-                "asked_ns": ns(at_s),
-                "at_ns": ns(at_s + 0.01),
-            }
-        )
+        times = {"asked_ns": ns(at_s), "at_ns": ns(at_s + 0.01)}
+        said = usual_row("watermarks", broker=broker, leader_epoch=epoch, high_watermark=hw, **times)
+        self.tables["watermarks"].append(said)
 
     def log(self, broker: int, *epochs: tuple[int, int, int]) -> None:
         """A replica's log after the run: (leader epoch, first offset, last offset) pieces."""
         for epoch, first, last in epochs:
             for offset in range(first, last + 1):
-                self.tables["replicas"].append(
-                    {
-                        "broker": broker,
-                        "topic": "t",
-                        "partition": 0,
-                        "offset": offset,
-                        "leader_epoch": epoch,
-                        "value": value_of(offset, epoch),
-                        "producer_id": -1,
-                        "producer_epoch": -1,
-                        "sequence": -1,
-                        "control": False,
-                        "timestamp_ms": 0,
-                    }
-                )
+                value = value_of(offset, epoch)
+                row = usual_row("replicas", broker=broker, offset=offset, leader_epoch=epoch, value=value)
+                self.tables["replicas"].append(row)
 
     def lose(
         self,

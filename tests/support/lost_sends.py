@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from usual_rows import usual_row
+
 from analysis.reconcile.model import LostRange
 
 IN_NO_LOG = 1_000
@@ -25,15 +27,14 @@ def lost_sends(
         epoch = epochs.get((lost.first_offset, lost.last_offset, lost.acks), IN_NO_LOG)
         for offset in range(lost.first_offset, lost.last_offset + 1):
             if (offset, lost.acks) not in own:
-                yield {
-                    "topic": lost.topic,
-                    "partition": lost.partition,
-                    "value": value_of(offset, epoch),
-                    "producer": 1,
-                    "sequence": offset,
-                    "acks": lost.acks,
-                    "status": "acked",
-                    "offset": offset,
-                    "sent_ns": lost.first_done_ns if lost.last_sent_ns is None else lost.last_sent_ns,
-                    "done_ns": lost.last_done_ns,
-                }
+                yield usual_row(
+                    "sends",
+                    topic=lost.topic,
+                    partition=lost.partition,
+                    value=value_of(offset, epoch),
+                    sequence=offset,
+                    acks=lost.acks,
+                    offset=offset,
+                    sent_ns=lost.first_done_ns if lost.last_sent_ns is None else lost.last_sent_ns,
+                    done_ns=lost.last_done_ns,
+                )

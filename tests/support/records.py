@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
+from usual_rows import usual_row
 
 from analysis.record.record import Record
 from ebbtide.record.clients import ClientEvent, Event, write_client_events
@@ -79,20 +80,8 @@ class RecordBuilder:
     def send(self, value: int, *, at: int | None = None, status: str = "acked", **columns: Any) -> Self:
         """One row of sends, offset `at`; acks=all unless `acks` is given."""
         sent = self._tick()
-        row = {
-            "value": value,
-            "producer": 1,
-            "sequence": value,
-            "acks": -1,
-            "status": status,
-            "offset": at,
-            "error": None,
-            "txn": None,
-            "txn_outcome": None,
-            "sent_ns": sent,
-            "done_ns": self._tick(),
-        }
-        return self._add("sends", row, columns)
+        row = {"value": value, "sequence": value, "status": status, "offset": at, "sent_ns": sent}
+        return self._add("sends", row | {"done_ns": self._tick()}, columns)
 
     def acked(self, *values: int, at: int, **columns: Any) -> Self:
         """Acked sends at adjacent offsets from `at` on."""
@@ -107,10 +96,8 @@ class RecordBuilder:
                 "offset": offset,
                 "value": value,
                 "consumer": consumer,
-                "session": 1,
                 "prev_offset": offset - 1 if offset > at else None,
                 "leader_epoch": None,
-                "isolation": "read_uncommitted",
                 "polled_ns": self._tick(),
             }
             self._add("polls", row, columns)
@@ -145,16 +132,8 @@ class RecordBuilder:
 
     def served(self, high_watermark: int, *, epoch: int | None = 0, **columns: Any) -> Self:
         """One list_offsets observation, asked and answered after the one before."""
-        row = {
-            "broker": 1,
-            "leader_epoch": epoch,
-            "high_watermark": high_watermark,
-            "log_end_offset": None,
-            "source": "list_offsets",
-            "asked_ns": self._tick(),
-            "at_ns": self._tick(),
-        }
-        return self._add("watermarks", row, columns)
+        times = {"asked_ns": self._tick(), "at_ns": self._tick()}
+        return self._add("watermarks", {"leader_epoch": epoch, "high_watermark": high_watermark, **times}, columns)
 
     def in_order(self) -> Self:
         """The HW observations in the order of their times, as a sampler writes them down."""
@@ -171,35 +150,18 @@ class RecordBuilder:
         """One metadata record that sets the leader and the epoch."""
         row = {
             "metadata_offset": self._now,
-            "metadata_epoch": 1,
             "at_ns": self._tick(),
             "leader": leader,
             "leader_epoch": epoch,
             "partition_epoch": epoch,
-            "replicas": [1, 2, 3],
             "isr": [leader] if leader >= 0 else [],
-            "elr": [],
-            "last_known_elr": [],
-            "adding": [],
-            "removing": [],
-            "leader_recovery_state": 0,
         }
         return self._add("partitions", row, columns)
 
     def replica(self, broker: int, *values: int | None, at: int = 0, epoch: int = 0, **columns: Any) -> Self:
         """Rows of one replica's log at adjacent offsets from `at` on."""
         for offset, value in enumerate(values, at):
-            row = {
-                "broker": broker,
-                "offset": offset,
-                "leader_epoch": epoch,
-                "value": value,
-                "producer_id": -1,
-                "producer_epoch": -1,
-                "sequence": -1,
-                "control": False,
-                "timestamp_ms": 0,
-            }
+            row = {"broker": broker, "offset": offset, "leader_epoch": epoch, "value": value}
             self._add("replicas", row, columns)
         return self
 
@@ -216,14 +178,10 @@ class RecordBuilder:
     def commit(self, commit: int, offset: int, *, status: str = "acked", **columns: Any) -> Self:
         """One commit of the group `g`."""
         row = {
-            "group": "g",
             "commit": commit,
             "offset": offset,
             "consumer": 1,
-            "broker": None,
-            "offsets_partition": 0,
             "status": status,
-            "error": None,
             "asked_ns": self._tick(),
             "done_ns": self._tick(),
         }
@@ -239,14 +197,7 @@ class RecordBuilder:
 
     def copy(self, value: int, *, of: int, group: str = "copiers", **columns: Any) -> Self:
         """One copy of the input at offset `of`, to the same topic."""
-        row = {
-            "group": group,
-            "offset": of,
-            "copied_to": self._topic,
-            "producer": 1,
-            "value": value,
-            "sent_ns": self._tick(),
-        }
+        row = {"group": group, "offset": of, "copied_to": self._topic, "value": value, "sent_ns": self._tick()}
         return self._add("copies", row, columns)
 
     def group(self, name: str, *members: int) -> Self:
@@ -343,10 +294,7 @@ class RecordBuilder:
         return self._now
 
     def _add(self, table: str, row: dict[str, Any], columns: dict[str, Any]) -> Self:
-        row = {"topic": self._topic, "partition": 0, **row}
-        unknown = columns.keys() - row.keys()
-        assert not unknown, f"{table} has no {unknown}"
-        row |= columns
+        row = usual_row(table, **{"topic": self._topic, **row, **columns})
         if row.get("value") is not None:
             row["value"] += self._base
         self.tables.setdefault(table, []).append(row)

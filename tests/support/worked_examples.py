@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 from records import FINAL_CONSUMER, as_record, write_table
+from usual_rows import Row, usual_row
 from worked_steps import TOPIC_ID, ns, step_of, write_epochs, write_moved_replica, write_requests, write_torn_log
 
 from analysis.evidence.replicas import write_replicas
@@ -42,7 +43,6 @@ from ebbtide.record.own_producers import WireFacts
 from ebbtide.record.steps import write_steps
 from ebbtide.record.tables import TABLES, WITNESS_SCHEMA
 
-Row = dict[str, Any]
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
 ELR_ON = {"metadata.version": 27, "eligible.leader.replicas.version": 1}
 SENDER = """
@@ -78,38 +78,6 @@ client = "java"
 """
 
 
-_ALWAYS: Mapping[str, Row] = {
-    "sends": {"producer": 1, "acks": -1, "status": "acked"},
-    "polls": {"consumer": 1, "session": 1, "isolation": "read_uncommitted", "leader_epoch": 0},
-    "watermarks": {"broker": 1, "leader_epoch": 0, "source": "list_offsets"},
-    "described": {"broker": 1, "leader": 1, "leader_epoch": 0, "isr": [1, 2, 3], "elr": [], "last_known_elr": []},
-    "partitions": {
-        "metadata_epoch": 1,
-        "leader": 1,
-        "leader_epoch": 0,
-        "leader_recovery_state": 0,
-        "replicas": [1, 2, 3],
-        "isr": [1, 2, 3],
-        "elr": [],
-        "last_known_elr": [],
-        "adding": [],
-        "removing": [],
-    },
-    "brokers": {"event": "registered"},
-    "configs": {},
-    "replicas": {
-        "leader_epoch": 0,
-        "producer_id": -1,
-        "producer_epoch": -1,
-        "sequence": -1,
-        "control": False,
-        "timestamp_ms": 0,
-    },
-    "commits": {"group": "g", "offsets_partition": 0},
-    "copies": {"group": "g", "copied_to": "copies", "producer": 1},
-    "wire": {},
-    "handled": {},
-}
 _BEGINS_S = {"partitions": 1, "sends": 20, "copies": 25, "commits": 30, "polls": 40, "watermarks": 50, "described": 50}
 _JOINING = ((0, "registered"), (0.5, "unfenced"))
 """What each broker does first, in every example."""
@@ -261,8 +229,8 @@ def _rows(table: str, lines: Sequence[str]) -> list[Row]:
             "done_ns": 0.01,
             "at_ns": 0.01 if table != "partitions" else 0,
         }
-        row: Row = {"topic": "t", "partition": 0, **_ALWAYS[table]}
-        row |= {name: ns(at_s + later) for name, later in times.items()}
+        row = usual_row(table)
+        row |= {name: ns(at_s + later) for name, later in times.items() if name in row}
         if table == "sends":
             row |= {"sequence": number, "offset": None}
         if table == "partitions" and rows:
@@ -275,7 +243,7 @@ def _rows(table: str, lines: Sequence[str]) -> list[Row]:
         if is_final:
             row["consumer"] = FINAL_CONSUMER
         row |= _typed(words, TABLES[table])
-        rows.append({name: row.get(name) for name in TABLES[table].names})
+        rows.append(row)
     return rows
 
 

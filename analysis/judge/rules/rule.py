@@ -18,9 +18,9 @@ class DeclaredRule(msgspec.Struct, frozen=True, kw_only=True):
       `sends: 0=1; offset=1 value=2 at=30` are values 1 and 2 at the offsets 0 and 1, the second sent after 30 s. In
       polls, `final` is of the final read. Brokers 1, 2 and 3 are registered at 0 and unfenced at 0.5 s, and a state of
       a partition is the one before it with what the row says. There may also be `steps`, `setting`, `witness`,
-      `quorum`, `clock` and `logs`; `tests/support/worked_examples.py` has all defaults. Last comes what the rule finds:
-      `gives:` has columns of the first item, or of the first row of evidence of a violation, and `unknown:` those of a
-      clause that is unknown then.
+      `quorum`, `clock` and `logs`; `usual_rows.py` and `worked_examples.py` in `tests/support` have all defaults. Last
+      comes what the rule finds: `gives:` has columns of the first item, or of the first row of evidence of a violation,
+      and `unknown:` those of a clause that is unknown then.
     """
 
     example: str = ""

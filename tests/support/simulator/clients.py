@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simulator.controller import TOPIC
+from usual_rows import usual_row
+
 from simulator.script import MS, SECOND
 
 if TYPE_CHECKING:
@@ -209,18 +210,17 @@ class Clients:
     def _polled(
         self, consumer: int, partition: int, session: int, before: int | None, entry: Any, at: int
     ) -> dict[str, Any]:
-        return {
-            "topic": TOPIC,
-            "partition": partition,
-            "offset": entry.offset,
-            "value": entry.value,
-            "consumer": consumer,
-            "session": session,
-            "prev_offset": before,
-            "leader_epoch": entry.epoch,
-            "isolation": "read_uncommitted",
-            "polled_ns": at,
-        }
+        return usual_row(
+            "polls",
+            partition=partition,
+            offset=entry.offset,
+            value=entry.value,
+            consumer=consumer,
+            session=session,
+            prev_offset=before,
+            leader_epoch=entry.epoch,
+            polled_ns=at,
+        )
 
     def _sample(self, partition: int) -> None:
         sim = self._sim
@@ -236,17 +236,15 @@ class Clients:
                 self.older.add(len(self.samples))
             self.below.append(replica.log[hw - 1] if hw else None)
             self.samples.append(
-                {
-                    "topic": TOPIC,
-                    "partition": partition,
-                    "broker": replica.broker,
-                    "leader_epoch": replica.epoch,
-                    "high_watermark": hw,
-                    "log_end_offset": None,
-                    "source": "list_offsets",
-                    "asked_ns": sim.now - MS,
-                    "at_ns": self.noted(sim.now + MS),
-                }
+                usual_row(
+                    "watermarks",
+                    partition=partition,
+                    broker=replica.broker,
+                    leader_epoch=replica.epoch,
+                    high_watermark=hw,
+                    asked_ns=sim.now - MS,
+                    at_ns=self.noted(sim.now + MS),
+                )
             )
         sim.later(sim.setup.sample_every, self._sample, partition)
 

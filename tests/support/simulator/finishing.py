@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from usual_rows import usual_row
+
 from ebbtide.record.clock import kafka_clocks
 from simulator.clients import FINAL_CONSUMER, Send
 from simulator.clocks import in_run_time
-from simulator.controller import TOPIC
 from simulator.degrading import degrade
 from simulator.faults import ns
 from simulator.history import FALL, VANISHED, LostRecord, Row, TrueHistory
@@ -167,34 +168,28 @@ def _tables(sim: Simulation) -> dict[str, list[dict[str, Any]]]:
 
 
 def _sent(send: Send) -> dict[str, Any]:
-    return {
-        "topic": TOPIC,
-        "partition": send.partition,
-        "value": send.value,
-        "producer": send.number,
-        "sequence": send.value // 10,
-        "acks": send.acks,
-        "status": send.status,
-        "offset": send.offset,
-        "error": send.error,
-        "txn": None,
-        "txn_outcome": None,
-        "sent_ns": ns(send.sent_at),
-        "done_ns": None if send.done_at is None else ns(send.done_at),
-    }
+    return usual_row(
+        "sends",
+        partition=send.partition,
+        value=send.value,
+        producer=send.number,
+        sequence=send.value // 10,
+        acks=send.acks,
+        status=send.status,
+        offset=send.offset,
+        error=send.error,
+        sent_ns=ns(send.sent_at),
+        done_ns=None if send.done_at is None else ns(send.done_at),
+    )
 
 
 def _row(node: int, number: int, entry: Entry) -> dict[str, Any]:
-    return {
-        "broker": node,
-        "topic": TOPIC,
-        "partition": number,
-        "offset": entry.offset,
-        "leader_epoch": entry.epoch,
-        "value": entry.value,
-        "producer_id": -1,
-        "producer_epoch": -1,
-        "sequence": -1,
-        "control": False,
-        "timestamp_ms": ns(entry.wrote_at) // 1_000_000,
-    }
+    return usual_row(
+        "replicas",
+        broker=node,
+        partition=number,
+        offset=entry.offset,
+        leader_epoch=entry.epoch,
+        value=entry.value,
+        timestamp_ms=ns(entry.wrote_at) // 1_000_000,
+    )
