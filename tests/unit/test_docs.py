@@ -124,6 +124,7 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_the_network(tm
     assert (tmp_path / "site" / "search" / "search_index.js").is_file()
 
 
+@pytest.mark.slow
 def test_broken_links_fail_the_build(tmp_path: Path) -> None:
     docs = Path(shutil.copytree(DOCS, tmp_path / "docs"))
     with (docs / "index.md").open("a") as page:

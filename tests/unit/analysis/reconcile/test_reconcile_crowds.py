@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from anomaly_kinds.lost import committed_lost
 from pyspark.sql import SparkSession
 from reconcile_oracle import anomalies
 from reconcile_oracle_tables import PlacedTables
+from reconcile_together import record_of
 from records import RecordBuilder, as_record
 
 from analysis.reconcile.crowds import LISTED
 from analysis.reconcile.model import LostRange, Reconciliation
+from analysis.record.record import Record
 from analysis.rows import summing
 from bench.reconciling import reconcile
 from ebbtide.record.tables import TABLES
@@ -26,11 +29,6 @@ pytestmark = pytest.mark.spark
 CROWD = 300
 AT = 1_000
 """The offset at which the crowd of values stood."""
-
-PATHS = pytest.mark.parametrize(
-    "narrows",
-    [pytest.param(False, marks=pytest.mark.slow, id="all rows at once"), pytest.param(True, id="only what differs")],
-)
 
 
 def crowds() -> RecordBuilder:
@@ -59,26 +57,60 @@ def crowds() -> RecordBuilder:
     return builder.replica(1, None, at=AT, epoch=19, control=True)
 
 
-def reconcile_watched(
-    spark: SparkSession, folder: Path, builder: RecordBuilder, monkeypatch: pytest.MonkeyPatch, *, narrows: bool
-) -> tuple[Reconciliation, list[dict[str, Any]]]:
-    """What was found, and the rows of anomalies/."""
-    if not narrows:
-        monkeypatch.setattr(summing, "BLOCKS_MAX", -1)
-    record = builder.write(folder / "run")
-    found = reconcile(spark, as_record(record, builder.manifest()))
-    return found, pq.read_table(record / "anomalies").to_pylist()
+def few_edge_and_many() -> RecordBuilder:
+    """As many values at an offset as are listed, one more, and twice as many."""
+    builder = RecordBuilder().on("few").acked(1, at=0).acked(2, at=0).final(3, at=0)
+    builder.on("edge", base=500).led_by(1, epoch=0).replica(1, None, control=True)
+    for value in range(LISTED + 1):
+        builder.acked(value, at=0)
+    builder.on("many", base=1_000)
+    for value in range(2 * LISTED):
+        builder.read(value, at=0)
+    return builder.final(999)
 
 
-@PATHS
+def replicas_that_differ() -> RecordBuilder:
+    """Twice as many records on one broker as are listed, and as many brokers."""
+    builder = RecordBuilder().empty(*TABLES).on("records").checkpoint(1, 1).checkpoint(2, 1)
+    builder.replica(2, LISTED)
+    for value in range(2 * LISTED):
+        builder.replica(1, value)
+    builder.on("replicas")
+    for broker in range(2 * LISTED):
+        builder.checkpoint(broker, 1).replica(broker, 1 if broker == LISTED + 5 else 0)
+    return builder
+
+
+RECORDS = {make.__name__: record_of(make) for make in (crowds, few_edge_and_many, replicas_that_differ)}
+
+
+def rows_of(record: Record) -> list[dict[str, Any]]:
+    """The rows of anomalies/, with their details read."""
+    rows = pq.read_table(record.folder / "anomalies").to_pylist()
+    return [row | {"details": msgspec.json.decode(row["details"])} for row in rows]
+
+
 def test_a_value_at_300_places_and_300_values_at_an_offset_are_judged_as_the_rules_say(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
+    found: Mapping[str, Reconciliation], made: Mapping[str, Record]
 ) -> None:
+    assert_crowds_are_judged(found["crowds"], made["crowds"])
+
+
+@pytest.mark.slow
+def test_crowds_are_judged_the_same_if_all_rows_are_looked_at(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summing, "BLOCKS_MAX", -1)
     builder = crowds()
-    found, rows = reconcile_watched(spark, tmp_path, builder, monkeypatch, narrows=narrows)
+    record = as_record(builder.write(tmp_path / "run"), builder.manifest())
+    assert_crowds_are_judged(reconcile(spark, record), record)
+
+
+def assert_crowds_are_judged(found: Reconciliation, record: Record) -> None:
+    builder, rows = crowds(), rows_of(record)
     items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in rows]
     assert sorted(items, key=repr) == anomalies(builder.tables, builder.manifest())
-    details = {(row["kind"], row["value"]): msgspec.json.decode(row["details"]) for row in rows}
+    details = {(row["kind"], row["value"]): row["details"] for row in rows}
     lost = {value: detail for (kind, value), detail in details.items() if kind == "lost"}
     committed = {value for value, detail in lost.items() if detail["committed"]}
     assert committed == committed_lost(PlacedTables.of(builder.tables), builder.manifest())
@@ -100,17 +132,10 @@ def test_a_value_at_300_places_and_300_values_at_an_offset_are_judged_as_the_rul
 
 
 def test_few_are_listed_whole_and_the_replacement_of_a_value_is_reported_though_it_is_not_listed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Mapping[str, Record],
 ) -> None:
-    builder = RecordBuilder().on("few").acked(1, at=0).acked(2, at=0).final(3, at=0)
-    builder.on("edge", base=500).led_by(1, epoch=0).replica(1, None, control=True)
-    for value in range(LISTED + 1):
-        builder.acked(value, at=0)
-    builder.on("many", base=1_000)
-    for value in range(2 * LISTED):
-        builder.read(value, at=0)
-    _, rows = reconcile_watched(spark, tmp_path, builder.final(999), monkeypatch, narrows=False)
-    details = {(row["topic"], row["kind"], row["value"]): msgspec.json.decode(row["details"]) for row in rows}
+    rows = rows_of(made["few_edge_and_many"])
+    details = {(row["topic"], row["kind"], row["value"]): row["details"] for row in rows}
     assert details["few", "lost", 1]["others_at_offset"] == [2, 3]
     assert details["few", "inconsistent-offset", None] == {"values": [1, 2, 3]}
     assert "stood" not in details["few", "lost", 1]
@@ -122,18 +147,8 @@ def test_few_are_listed_whole_and_the_replacement_of_a_value_is_reported_though_
     assert [one["value"] for one in last["replaced_by"]] == [1_999]
 
 
-def test_replicas_that_differ_are_shown_however_many_records_stood_there(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    builder = RecordBuilder().empty(*TABLES).on("records").checkpoint(1, 1).checkpoint(2, 1)
-    builder.replica(2, LISTED)
-    for value in range(2 * LISTED):
-        builder.replica(1, value)
-    builder.on("replicas")
-    for broker in range(2 * LISTED):
-        builder.checkpoint(broker, 1).replica(broker, 1 if broker == LISTED + 5 else 0)
-    _, rows = reconcile_watched(spark, tmp_path, builder, monkeypatch, narrows=False)
-    details = {row["topic"]: msgspec.json.decode(row["details"]) for row in rows}
+def test_replicas_that_differ_are_shown_however_many_records_stood_there(made: Mapping[str, Record]) -> None:
+    details = {row["topic"]: row["details"] for row in rows_of(made["replicas_that_differ"])}
     records, replicas = details["records"], details["replicas"]
     assert {one["broker"] for one in records["replicas"]} == {1, 2}
     assert (len(records["replicas"]), records["stood"]) == (LISTED, 2 * LISTED + 1)

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
+from analysis.items import check_record, reconcile_checked
 from bench.reconciling import reconcile, reconcile_all
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.record.folder import RecordFolder
@@ -67,37 +68,30 @@ def test_a_manifest_with_numbers_of_another_type_or_a_newer_version_is_refused(t
         read_manifest(RecordFolder(record))
 
 
-@pytest.mark.spark
-def test_names_that_look_like_paths_stay_names(spark: SparkSession, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    builder = RecordBuilder().on(f"../../{outside.name}/x").acked(1, 2, at=0).final(1)
-    record = builder.write(tmp_path / "runs" / "run")
-    manifest = msgspec.structs.replace(builder.manifest(), run_id="../../outside")
-    found = reconcile(spark, as_record(record, manifest))
-    assert [(one.kind, one.topic, one.count) for one in found.anomalies] == [("lost", "../../outside/x", 1)]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
-    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["run"]
+AT_THE_ENDS: dict[str, Callable[[RecordBuilder], RecordBuilder]] = {
+    "highest offset": lambda b: b.read(1, at=2**63 - 1, prev_offset=-(2**63)).final(1),
+    "lowest offset": lambda b: b.read(1, at=-(2**63), prev_offset=2**63 - 1).final(1),
+    "highest times": lambda b: b.acked(1, at=2**63 - 2).served(2**63 - 1, asked_ns=-(2**63), at_ns=2**63 - 1).final(1),
+    "a jump over almost all offsets": lambda b: (
+        b.final(1, at=0).read(1, at=0).read(1, at=2**62, prev_offset=0).final(1, at=2**62)
+    ),
+}
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda b: b.read(1, at=2**63 - 1, prev_offset=-(2**63)).final(1),
-        lambda b: b.read(1, at=-(2**63), prev_offset=2**63 - 1).final(1),
-        lambda b: b.acked(1, at=2**63 - 2).served(2**63 - 1, asked_ns=-(2**63), at_ns=2**63 - 1).final(1),
-        lambda b: b.final(1, at=0).read(1, at=0).read(1, at=2**62, prev_offset=0).final(1, at=2**62),
-    ],
-    ids=["highest offset", "lowest offset", "highest times", "a jump over almost all offsets"],
-)
 def test_numbers_at_the_ends_of_their_types_end_in_anomalies_or_in_one_clear_error(
-    spark: SparkSession, tmp_path: Path, build: Callable[[RecordBuilder], RecordBuilder]
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    builder = build(RecordBuilder())
-    record = builder.write(tmp_path / "run")
-    with contextlib.suppress(EbbtideError):
-        found = reconcile(spark, as_record(record, builder.manifest()))
-        assert all(one.count < 10 for one in found.anomalies)
+    records = []
+    for name, build in AT_THE_ENDS.items():
+        builder = build(RecordBuilder())
+        record = as_record(builder.write(tmp_path / name), builder.manifest())
+        with contextlib.suppress(EbbtideError):
+            check_record(record)
+            records.append(record)
+    assert records
+    for found in reconcile_checked(spark, records, lambda _: None):
+        assert isinstance(found, EbbtideError) or all(one.count < 10 for one in found.anomalies)
 
 
 @pytest.mark.spark
@@ -115,32 +109,29 @@ def test_one_damaged_record_among_many_is_named_before_any_is_touched(spark: Spa
 
 
 @pytest.mark.spark
-def test_many_records_are_judged_apart(spark: SparkSession, tmp_path: Path) -> None:
-    """The same values at the same offsets in runs of which only some lost them."""
+def test_many_records_are_judged_apart_and_nothing_is_written_besides(spark: SparkSession, tmp_path: Path) -> None:
+    """The same values at the same offsets in runs of which only some lost them.
+
+    Names may look like paths, and a link may stand in the place of the anomalies.
+    """
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("")
     runs = []
     for number in range(4):
-        builder = RecordBuilder(final_consumer=9999 if number != 3 else None).acked(1, 2, at=0)
+        builder = RecordBuilder(final_consumer=9999 if number != 3 else None).on("../../outside/x").acked(1, 2, at=0)
         builder.final(*((1, 2) if number % 2 else (1,)))
-        runs.append(as_record(builder.write(tmp_path / f"run {number} %é"), builder.manifest()))
+        manifest = msgspec.structs.replace(builder.manifest(), run_id="../../outside")
+        runs.append(as_record(builder.write(tmp_path / "runs" / f"run {number} %é"), manifest))
+    # A link that is there before is refused.
+    (runs[2].folder.path / "anomalies").symlink_to(outside)
     found = reconcile_all(spark, runs)
+    assert {one.topic for run in found for one in run.anomalies} == {"../../outside/x"}
+    assert [path.name for path in outside.iterdir()] == ["kept"]
+    assert {path.name for path in tmp_path.iterdir()} == {"outside", "runs"}
+    assert len([*(tmp_path / "runs").iterdir()]) == len(runs)
     assert [[one.kind for one in run.anomalies] for run in found] == [["lost"], [], ["lost"], []]
     assert [run.counts.polls for run in found] == [1, 2, 1, 2]
     assert ["lost" in run.unknown for run in found] == [False, False, False, True]
     assert [pq.read_table(record.folder / "anomalies").num_rows for record in runs] == [1, 0, 1, 0]
     assert not [path for record in runs for path in record.folder.path.glob(".anomalies*")]
-
-
-@pytest.mark.spark
-def test_a_link_in_the_place_of_the_anomalies_is_replaced_and_not_followed(spark: SparkSession, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "kept").write_text("")
-    builder = RecordBuilder().acked(1, 2, at=0).final(1)
-    record = builder.write(tmp_path / "run")
-    opened = as_record(record, builder.manifest())
-    # A link that is there before is refused.
-    (record / "anomalies").symlink_to(outside)
-    reconcile(spark, opened)
-    assert [path.name for path in outside.iterdir()] == ["kept"]
-    assert pq.read_table(record / "anomalies").num_rows == 1
-    assert not [path.name for path in record.glob(".anomalies*")]

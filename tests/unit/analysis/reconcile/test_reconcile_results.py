@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from quick import quick_first
 from reconcile_cases import Case
 from reconcile_together import record_of
 from records import RecordBuilder, as_record
@@ -29,7 +30,7 @@ MANY = range(1, 51)
 
 
 def reconcile_built(spark: SparkSession, builder: RecordBuilder, folder: Path) -> Reconciliation:
-    return reconcile(spark, as_record(builder.write(folder / "run"), builder.manifest()))
+    return reconcile(spark, as_record(builder.write(folder), builder.manifest()))
 
 
 def topics(builder: RecordBuilder, tell: Mapping[str, Case], begin: Case = lambda b: b) -> RecordBuilder:
@@ -315,30 +316,21 @@ RECORDS = {
 }
 
 
-def test_anomalies_of_an_earlier_judgement_are_replaced(spark: SparkSession, tmp_path: Path) -> None:
-    builder = RecordBuilder().acked(1, at=0).final(2, at=3)
-    assert reconcile_built(spark, builder, tmp_path).anomalies
-    builder.tables["polls"].clear()
-    builder.final(1)
-    assert reconcile_built(spark, builder, tmp_path).anomalies == []
-    stored = pq.read_table(tmp_path / "run" / "anomalies")
-    assert (stored.num_rows, stored.schema) == (0, ANOMALY_SCHEMA)
-    assert not list((tmp_path / "run").glob(".anomalies*"))
-
-
-@pytest.mark.parametrize("narrows", [False, True], ids=["all rows at once", "only what differs"])
-def test_nothing_stays_in_the_sessions_memory(
+@pytest.mark.parametrize("narrows", quick_first([True, False]))
+def test_anomalies_of_an_earlier_judgement_are_replaced_and_nothing_stays_in_the_sessions_memory(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
 ) -> None:
+    """Also in a folder whose name looks like a pattern."""
     if not narrows:
         monkeypatch.setattr(summing, "BLOCKS_MAX", -1)
-    reconcile_built(spark, RecordBuilder().acked(1, 2, at=0).final(1), tmp_path)
+    folder = tmp_path / "a b*[1]{x},?" / "run:1"
+    builder = RecordBuilder().acked(1, at=0).final(2, at=3)
+    assert reconcile_built(spark, builder, folder).anomalies
     assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
     assert not spark.sparkContext._jsc.getPersistentRDDs()
-
-
-def test_a_folder_name_that_looks_like_a_pattern_is_read(spark: SparkSession, tmp_path: Path) -> None:
-    builder = RecordBuilder().acked(1, 2, at=0).final(1)
-    record = builder.write(tmp_path / "a b*[1]{x},?" / "run:1")
-    assert [one.kind for one in reconcile(spark, as_record(record, builder.manifest())).anomalies] == ["lost"]
-    assert pq.read_table(record / "anomalies").num_rows == 1
+    builder.tables["polls"].clear()
+    builder.final(1)
+    assert reconcile_built(spark, builder, folder).anomalies == []
+    stored = pq.read_table(folder / "anomalies")
+    assert (stored.num_rows, stored.schema) == (0, ANOMALY_SCHEMA)
+    assert not list(folder.glob(".anomalies*"))
