@@ -8,6 +8,7 @@ from types import ModuleType
 
 import msgspec
 from records import as_record
+from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.history.evidence import AnyAnomaly
 from analysis.judge.rules.clause import CheckedClause, check_all
@@ -42,3 +43,9 @@ def checked(rule: ModuleType, on: Judged) -> CheckedClause:
         rule.RULE.check(on)
     (found,) = check_all(on, [rule.RULE])
     return found
+
+
+def status_of(rule: ModuleType, folder: Path, rows: str) -> str:
+    """Return what the clause of a module finds in a record of these rows, given as in the example of a rule."""
+    record_of(example_of(MadeRule(example=f"Rows.\n{rows}\ngives:")), folder / "record")
+    return checked(rule, judged(folder / "record")).found.status

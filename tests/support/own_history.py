@@ -50,6 +50,18 @@ def marker(at: int, *, commits: bool, producer: int = 7, epoch: int = 0) -> byte
     return batch(at, [(key, b"", ())], flags=_TRANSACTIONAL | _CONTROL, producer=(producer, epoch, -1))
 
 
+def says(found: PropertyResult) -> str:
+    """What the first piece of evidence of a violated clause says."""
+    assert found.status == "violated", found
+    return str(found.evidence[0]["says"])
+
+
+def why(found: PropertyResult) -> str:
+    """Why a clause is unknown."""
+    assert found.status == "unknown", found
+    return str(found.evidence[0]["why"])
+
+
 class History:
     """Clients' traffic, the final log of the topic, what the group has committed at the end, and the elections."""
 

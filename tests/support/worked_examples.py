@@ -316,16 +316,25 @@ def _write_log(folder: Path, words: Mapping[str, str]) -> None:
 def _write_quorum(folder: Path, words: Mapping[str, str]) -> None:
     """Write the final logs of three controllers, up to `end`, and the batches that two had acknowledged."""
 
-    def log(record: Path, controller: int, end: int) -> Path:
-        at = record / RAW_DIR / f"controller-{controller}" / METADATA_FOLDER
-        at.mkdir(parents=True)
-        batches = [build.metadata_batch(each, build.feature("metadata.version", 7)) for each in range(end)]
-        (at / build.segment_name(0)).write_bytes(b"".join(batches))
-        return at
-
     for controller in (100, 101, 102):
-        log(folder, controller, int(words["end"]))
-    whole = MetadataFollower(log(folder / "before", 100, int(words["acknowledged"])))
+        metadata_log(folder, controller, end=int(words["end"]))
+    write_acknowledged(folder, int(words["acknowledged"]))
+
+
+def metadata_log(record: Path, controller: int, *, end: int, epoch: int = 1) -> Path:
+    """Write the final log of a controller: the batches 0 to `end` - 1 of epoch 1, and one of `epoch` if it is newer."""
+    folder = record / RAW_DIR / f"controller-{controller}" / METADATA_FOLDER
+    folder.mkdir(parents=True)
+    batches = [build.metadata_batch(at, build.feature("metadata.version", 7)) for at in range(end)]
+    if epoch > 1:
+        batches.append(build.metadata_batch(end, build.feature("metadata.version", 7), epoch=epoch))
+    (folder / build.segment_name(0)).write_bytes(b"".join(batches))
+    return folder
+
+
+def write_acknowledged(folder: Path, count: int) -> None:
+    """Write that two controllers had acknowledged so many batches."""
+    whole = MetadataFollower(metadata_log(folder / "before", 100, end=count))
     whole.poll()
     lines = [
         CommittedBatch(

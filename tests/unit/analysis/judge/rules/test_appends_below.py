@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.appends import no_acks_all_append_below_min_isr as rule
 
@@ -28,9 +27,8 @@ def status(
     more: str = "",
 ) -> str:
     """What the clause finds: broker 1 leads alone from 5 s to 30 s. A record of acks=all stands between two others."""
-    rows = f"partitions: {led}\nsends: {'; '.join([sent, *others])}\nreplicas: {stands}\n{more}gives:"
-    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    rows = f"partitions: {led}\nsends: {'; '.join([sent, *others])}\nreplicas: {stands}\n{more}"
+    return status_of(rule, folder, rows)
 
 
 def test_a_record_that_stands_between_others_of_the_stretch_was_appended_in_it(tmp_path: Path) -> None:

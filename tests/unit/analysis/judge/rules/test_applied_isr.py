@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.quorum import applied_isr_is_committed as rule
 
@@ -18,9 +17,8 @@ def status(folder: Path, isr: str = "1,2", epoch: int = 1, *, led: str = LED, of
     says = f"[Partition {of} broker=1] ISR updated to {isr} (under-min-isr) and version updated to {epoch}".replace(
         " ", "_"
     )
-    rows = f"partitions: {led}\nlogs: node=broker-1 at=21 says={says}\n{more}gives:"
-    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    rows = f"partitions: {led}\nlogs: node=broker-1 at=21 says={says}\n{more}"
+    return status_of(rule, folder, rows)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.losses import clean_stop_flushes_every_log as rule
 
@@ -16,9 +15,8 @@ LOSS = "step=power-loss nodes=2 at=30 leo=4,3"
 
 def status(folder: Path, steps: str) -> str:
     """What the clause finds where a topic has three replicas, and these steps ran."""
-    rows = f"Rows.\npartitions: leader=1\nsteps: {steps}\ngives:"
-    record_of(example_of(MadeRule(example=rows)), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    rows = f"partitions: leader=1\nsteps: {steps}"
+    return status_of(rule, folder, rows)
 
 
 def test_a_power_loss_after_a_clean_stop_takes_nothing(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.groups import no_commit_dropped_at_failover as rule
 
@@ -18,9 +17,8 @@ NOTHING = "status=served broker=2 at=41"
 
 def status(folder: Path, *, acked: str = ACKED, served: str = NOTHING, led: str = LED, more: str = "") -> str:
     """What the clause finds: broker 1 acked commits at 30, 31 and 32 s, and broker 2 coordinates from 40 s on."""
-    rows = f"partitions: leader=1; {led}\ncommits: {acked}; {served}\n{more}gives:"
-    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    rows = f"partitions: leader=1; {led}\ncommits: {acked}; {served}\n{more}"
+    return status_of(rule, folder, rows)
 
 
 def shows(commit: int) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.losses import no_truncation_of_a_committed_record as rule
 
@@ -20,9 +19,8 @@ def cut(to: object) -> str:
 
 def status(folder: Path, *, sent: str = "3=1 at=20", led: str = LED, to: object = 3, more: str = "") -> str:
     """What the clause finds: a record is acked at 20 s, and broker 2 cuts it off at 40 s."""
-    rows = f"partitions: {led}\nsends: {sent}\nlogs: {cut(to)}\n{more}gives:"
-    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    rows = f"partitions: {led}\nsends: {sent}\nlogs: {cut(to)}\n{more}"
+    return status_of(rule, folder, rows)
 
 
 @pytest.mark.parametrize(("to", "found"), [(0, "violated"), (3, "violated"), (4, "holds")])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.leaders import no_hw_served_below_the_epoch_start as rule
 
@@ -16,9 +15,8 @@ FIRST = "broker=2 leader_epoch=1 high_watermark=2 at=10"
 
 def status(folder: Path, *, served: str, first: str = FIRST, log: str = LOG) -> str:
     """What the clause finds: epoch 1 begins at offset 2, and its leader answered at 10 s."""
-    rows = f"replicas: {log}\nwatermarks: {first}; {served}\ngives:"
-    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    rows = f"replicas: {log}\nwatermarks: {first}; {served}"
+    return status_of(rule, folder, rows)
 
 
 def answer(hw: int, at: float = 11, more: str = "") -> str:

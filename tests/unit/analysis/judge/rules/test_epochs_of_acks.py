@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.appends import acked_under_the_epoch_in_force as rule
 
@@ -18,9 +17,8 @@ STORED = "broker=1 value=1 offset=0"
 
 def status(folder: Path, *, led: str = LED, answered: str = ANSWERED, sent: str = SENT, stored: str = STORED) -> str:
     """What the clause finds: broker 2 led from 5 s on and answered at 10 s; a record was sent at 20 s, to epoch 0."""
-    rows = f"partitions: {led}\nwatermarks: {answered}\nsends: {sent}\nreplicas: {stored}\ngives:"
-    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    rows = f"partitions: {led}\nwatermarks: {answered}\nsends: {sent}\nreplicas: {stored}"
+    return status_of(rule, folder, rows)
 
 
 def test_a_record_sent_after_a_newer_leader_answered_is_not_of_the_old_epoch(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.losses import flushed_before_the_ack as rule
 
@@ -18,9 +17,8 @@ def status(
     folder: Path, *, sent: str = "3=1 at=20", led: str = "leader=1", set_to: str = FLUSHED, steps: str = LOSS
 ) -> str:
     """What the clause finds: a power loss at 30 s takes offset 3 from broker 2, which was acked at 20 s."""
-    rows = f"partitions: {led}\nconfigs: {set_to}\nsends: {sent}\nsteps: {steps}\ngives:"
-    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    rows = f"partitions: {led}\nconfigs: {set_to}\nsends: {sent}\nsteps: {steps}"
+    return status_of(rule, folder, rows)
 
 
 def test_a_power_loss_takes_no_record_that_was_acked(tmp_path: Path) -> None:

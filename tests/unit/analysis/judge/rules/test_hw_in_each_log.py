@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.leaders import hw_is_in_each_log_of_the_isr as rule
 
@@ -25,9 +24,8 @@ def line(broker: int, end: int, hw: int, at: int = 41, epoch: int = 1, before: i
 
 def status(folder: Path, *lines: str, led: str = LED, steps: str = KILLED) -> str:
     """What the clause finds: broker 1 is killed at 30 s, and the next epoch begins at 40 s."""
-    rows = f"partitions: {led}\nsteps: {steps}\nlogs: {'; '.join(lines)}\ngives:"
-    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    rows = f"partitions: {led}\nsteps: {steps}\nlogs: {'; '.join(lines)}"
+    return status_of(rule, folder, rows)
 
 
 @pytest.mark.parametrize(("hw", "found"), [(8, "violated"), (7, "holds")])

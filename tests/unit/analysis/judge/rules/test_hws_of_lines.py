@@ -6,8 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.leaders import follower_takes_over_the_hw as takes_over
 from analysis.judge.rules.leaders import no_hw_above_a_later_epoch_start as above
@@ -35,9 +34,8 @@ def _line(broker: int, at: float, says: str, before: int) -> str:
 def found(rule: ModuleType, folder: Path, logs: list[str], **rows: str) -> str:
     """What a clause finds."""
     rows = {"partitions": "leader=1; at=40 leader=2 isr=2,3", **rows, "logs": "; ".join(logs)}
-    text = "\n".join(["Rows.", *(f"{table}: {lines}" for table, lines in rows.items()), "gives:"])
-    record_of(example_of(MadeRule(example=text)), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    text = "\n".join(f"{table}: {lines}" for table, lines in rows.items())
+    return status_of(rule, folder, text)
 
 
 FIRST = [follows(3, 1, epoch=0, end=0, hw=0), leads(2, 41, epoch=1, end=7, hw=7, before=0)]

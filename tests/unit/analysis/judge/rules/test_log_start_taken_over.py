@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.losses import log_start_is_taken_over as rule
 
@@ -16,9 +15,8 @@ LED = "leader=1; at=50 leader=2 isr=2,3"
 def status(folder: Path, *, led: str = LED, sent: str = "600=1 at=40", moved: str = "0,500", more: str = "") -> str:
     """What the clause finds: broker 1 moves its log start at 30 s, and the final read begins at 0."""
     steps = f"steps: step=delete-records nodes=1 at=30 partition=t-0 before=500 log_start={moved}"
-    rows = f"partitions: {led}\nsends: {sent}\npolls: final 600=1\n{steps}\n{more}gives:"
-    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    rows = f"partitions: {led}\nsends: {sent}\npolls: final 600=1\n{steps}\n{more}"
+    return status_of(rule, folder, rows)
 
 
 def test_a_leader_that_had_fetched_the_log_start_serves_no_older_one(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 import evidence_builders as build
 import msgspec
 import pytest
-from judge_records import Story, by_name, ns
+from judge_records import Story, by_name
+from worked_examples import metadata_log, write_acknowledged
 
-from ebbtide.kraft.commits import CommittedBatch
-from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import QUORUM_FILE, RAW_DIR
 from ebbtide.record.folder import RecordFolder
@@ -22,17 +21,6 @@ NEWEST = 9
 """The offset of the newest batch that a majority had acknowledged; every batch has one record."""
 
 
-def metadata_log(record: Path, controller: int, *, end: int, epoch: int = 1) -> Path:
-    """The final log of a controller: the batches 0 to `end` - 1 of epoch 1, and one of `epoch` if it is newer."""
-    folder = record / RAW_DIR / f"controller-{controller}" / METADATA_FOLDER
-    folder.mkdir(parents=True)
-    batches = [build.metadata_batch(at, build.feature("metadata.version", 7)) for at in range(end)]
-    if epoch > 1:
-        batches.append(build.metadata_batch(end, build.feature("metadata.version", 7), epoch=epoch))
-    (folder / build.segment_name(0)).write_bytes(b"".join(batches))
-    return folder
-
-
 def quorum(record: Path, *ends: tuple[int, int], lost: str = "power-loss") -> Story:
     """Three controllers: all had the batches up to `NEWEST`, then lost power. `ends` says what they have in the end."""
     story = Story(record)
@@ -40,20 +28,7 @@ def quorum(record: Path, *ends: tuple[int, int], lost: str = "power-loss") -> St
     story.state(1)
     story.change(topology=Topology(controllers=(100, 101, 102), brokers=(1, 2, 3)))
     story.step(20, lost, 100, 101, 102)
-    whole = MetadataFollower(metadata_log(record / "before", 100, end=NEWEST + 1))
-    whole.poll()
-    lines = [
-        CommittedBatch(
-            base_offset=one.base_offset,
-            next_offset=one.next_offset,
-            epoch=one.epoch,
-            crc=one.crc,
-            at_ns=ns(10),
-            controllers=(100, 101),
-        )
-        for one in whole.batches
-    ]
-    (record / QUORUM_FILE).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in lines))
+    write_acknowledged(record, NEWEST + 1)
     for controller, (end, epoch) in zip((100, 101, 102), ends, strict=False):
         metadata_log(record, controller, end=end, epoch=epoch)
     return story

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from own_history import History
+from own_history import History, why
 
 from analysis.judge.rules.clients.own_commits_are_kept import RULE
 from ebbtide.record.own_producers import WireFacts
@@ -23,11 +23,6 @@ def history() -> History:
 
 def judge(history: History, folder: Path) -> PropertyResult:
     return history.check(RULE, folder / "run")
-
-
-def why(found: PropertyResult) -> str:
-    assert found.status == "unknown", found
-    return str(found.evidence[0]["why"])
 
 
 def test_a_group_that_gets_back_what_it_committed_last_is_as_promised(history: History, tmp_path: Path) -> None:

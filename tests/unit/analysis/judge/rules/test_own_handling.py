@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from own_history import History, marker, records
+from own_history import History, marker, records, says, why
 
 from analysis.judge.rules.clients.own_commits_follow_the_handling import RULE
 from ebbtide.record.own_producers import WireFacts
@@ -27,16 +27,6 @@ def judge(history: History, folder: Path) -> PropertyResult:
 
 def got(history: History, batch: bytes | None = None) -> None:
     history.traffic.fetch(batch or records("a", "b", "c", "d"), high_watermark=4)
-
-
-def says(found: PropertyResult) -> str:
-    assert found.status == "violated", found
-    return str(found.evidence[0]["says"])
-
-
-def why(found: PropertyResult) -> str:
-    assert found.status == "unknown", found
-    return str(found.evidence[0]["why"])
 
 
 def test_records_that_were_handled_before_their_commit_are_as_promised(history: History, tmp_path: Path) -> None:

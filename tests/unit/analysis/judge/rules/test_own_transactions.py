@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from own_history import History, marker, records
+from own_history import History, marker, records, says, why
 
 from analysis.judge.own_producers import judge_own_producers
 from analysis.judge.rules.clients.own_transactions_are_whole import RULE
@@ -30,16 +30,6 @@ def history() -> History:
 
 def judge(history: History, folder: Path) -> PropertyResult:
     return history.check(RULE, folder / "run")
-
-
-def says(found: PropertyResult) -> str:
-    assert found.status == "violated", found
-    return str(found.evidence[0]["says"])
-
-
-def why(found: PropertyResult) -> str:
-    assert found.status == "unknown", found
-    return str(found.evidence[0]["why"])
 
 
 def test_a_committed_transaction_that_consumers_get_is_whole(history: History, tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.reads import no_read_above_the_hw as rule
 
@@ -18,9 +17,8 @@ SERVED = f"{FIRST}; high_watermark=2 at=6"
 
 def status(folder: Path, *, led: str = LED, read: str = READ, served: str = SERVED, more: str = "") -> str:
     """What the clause finds: offset 3 was read at 5 s, and the leader served HW 2 when it was asked at 6 s."""
-    rows = f"partitions: {led}\npolls: {read}\nwatermarks: {served}\n{more}gives:"
-    record_of(example_of(MadeRule(example=f"Rows.\n{rows}")), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    rows = f"partitions: {led}\npolls: {read}\nwatermarks: {served}\n{more}"
+    return status_of(rule, folder, rows)
 
 
 @pytest.mark.parametrize(("hw", "found"), [(2, "violated"), (3, "violated"), (4, "holds")])

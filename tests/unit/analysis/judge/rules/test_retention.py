@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.losses import retention_keeps_young_records as rule
 
@@ -17,9 +16,8 @@ BYTES = "resource=topic:t name=retention.bytes value=1000 at=0.9"
 
 def status(folder: Path, *, log_start: int = 300, configs: str = WEEK, steps: str = "", more: str = "") -> str:
     """What the clause finds where the final log begins at 300."""
-    rows = f"Rows.\nsetting: sends log_start={log_start} {more}\nsends: 0=1\nconfigs: {configs}\n{steps}\ngives:"
-    record_of(example_of(MadeRule(example=rows)), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    rows = f"setting: sends log_start={log_start} {more}\nsends: 0=1\nconfigs: {configs}\n{steps}"
+    return status_of(rule, folder, rows)
 
 
 def test_nothing_deletes_records_that_are_minutes_old(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.quorum import stale_isr_change_is_refused as rule
 
@@ -16,9 +15,8 @@ TWICE = "event=duplicated at=29 epoch=0; event=answered at=29.1 error={} epoch=1
 
 def status(folder: Path, requests: str, *rows: str) -> str:
     """What the clause finds."""
-    text = "\n".join(["Rows.", *(rows or [AGAIN]), f"requests: {requests}", "gives:"])
-    record_of(example_of(MadeRule(example=text)), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    text = "\n".join([*(rows or [AGAIN]), f"requests: {requests}"])
+    return status_of(rule, folder, text)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.quorum import vote_outlives_a_restart as rule
 
@@ -22,8 +21,7 @@ def status(folder: Path, before: str, start: str, more: str = "") -> str:
         f"at=40 says=Completed_transition_to_{start}_from_null",
     )
     logs = ";\n  ".join(f"node=controller-100 {one}" for one in says)
-    record_of(example_of(MadeRule(example=f"Rows.\n{more}logs: {logs}\ngives:")), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    return status_of(rule, folder, f"{more}logs: {logs}")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged
-from worked_examples import MadeRule, example_of, record_of
+from clause_cases import status_of
 
 from analysis.judge.rules.quorum import no_vote_for_a_shorter_log as rule
 
@@ -22,9 +21,8 @@ CUT = "Truncated to offset 41 from Fetch response from leader 102"
 def status(folder: Path, *says: str) -> str:
     """What the clause finds in the log of a controller."""
     lines = [f"node=controller-100 at={20 + at} says={one.replace(' ', '_')}" for at, one in enumerate(says)]
-    text = f"Rows.\nlogs: {'; '.join(lines)}\ngives:"
-    record_of(example_of(MadeRule(example=text)), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    text = f"logs: {'; '.join(lines)}"
+    return status_of(rule, folder, text)
 
 
 @pytest.mark.parametrize("vote", [VOTED, OF_OLD], ids=["4.x", "3.x"])
