@@ -1,12 +1,16 @@
-"""Each row of the table of permission allows what it says, and nothing else does."""
+"""Rows of the table of permissions, what the tolerance allows, and what a replica may hold after each rule."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import causes_rows as row
 import pytest
+from causes_by_hand import SENT_S, ask, rules
 from checkout import ROOT
 
+from analysis.causes.evidence import NEVER, SLACK_NS, MeasuredEnds
 from analysis.causes.intervals import (
     CONTRADICTED,
     DISK_TOOK_IT,
@@ -16,6 +20,9 @@ from analysis.causes.intervals import (
     STATES,
     TRUNCATED_IT,
     UNRECORDED_LOSS,
+    after_commit,
+    after_disk,
+    at_measured_end,
 )
 from analysis.causes.table import NEEDS, TABLE, Condition, Kind, PermissionRow, Permits, permits
 
@@ -94,3 +101,75 @@ def test_the_page_on_causes_has_this_table_and_an_example_of_each_cause() -> Non
     assert shown == list(TABLE)
     examples = {row[0].partition(" (")[0] for row in rows[rows.index(["cause", "what happened"]) + 2 :]}
     assert examples == {row.cause for row in TABLE}
+
+
+# KIP-966's tolerance goes by the min ISR that held when the record was committed.
+
+
+SLACK_S = SLACK_NS / 1e9
+SINCE_S, BY_S = SENT_S - SLACK_S, SENT_S + 0.1 + SLACK_S
+"""It was committed between these times: two clocks may differ by the slack."""
+
+
+def min_isr(*levels: tuple[float, int | None]) -> tuple[Any, ...]:
+    """Return rules with the ELR and these values of min ISR, each from a time on."""
+    return tuple(rules(at, at_s, elr=True, min_isr=level) for at, (at_s, level) in enumerate(levels))
+
+
+@pytest.mark.parametrize(
+    ("levels", "asked", "cause"),
+    [
+        # Two disks took it.
+        (min_isr((0, 2)), {}, "last-known-leader"),
+        (min_isr((0, 3)), {}, "unexplained"),
+        (min_isr((0, 2), (BY_S + 0.1, 3)), {}, "last-known-leader"),
+        (min_isr((0, 2), (BY_S, 3)), {}, None),
+        (min_isr((0, 2), (SENT_S, 3)), {}, None),
+        (min_isr((0, 3), (SINCE_S + 0.1, 2)), {}, None),
+        (min_isr((0, 3), (SINCE_S, 2)), {}, "last-known-leader"),
+        (min_isr((0, None), (SINCE_S, 2)), {}, "last-known-leader"),
+        (min_isr((0, None), (SENT_S, 2)), {}, None),
+        # What stood in an older log may have been committed earlier.
+        (min_isr((0, 3), (SINCE_S, 2)), {"may_be_older": True, "sent_ns": row.ALL.at_ns}, None),
+        # The ack of acks=1 shows no commit, but a read does.
+        (min_isr((0, 2), (BY_S + 0.1, 3)), {"acks_all": False, "read_s": SENT_S + 0.1}, "last-known-leader"),
+        (min_isr((0, 2), (BY_S + 0.1, 3)), {"acks_all": False, "read_s": BY_S + 0.1}, None),
+        (min_isr((0, 2), (BY_S + 0.1, 3)), {"done_s": BY_S + 0.1, "read_s": SENT_S + 0.1}, "last-known-leader"),
+        # It was read before it was sent, which leaves no time in which it was committed.
+        (min_isr((0, 2), (SINCE_S, 3)), {"acks_all": False, "read_s": SINCE_S - 1}, None),
+        # The first level that is known holds from the start on.
+        (min_isr((SENT_S + 1, 2)), {}, "last-known-leader"),
+    ],
+)
+def test_the_min_isr_of_the_commit_decides(levels: tuple[Any, ...], asked: dict[str, Any], cause: str | None) -> None:
+    assert ask(row.last_known(rules=levels), **asked).cause == cause
+
+
+# What one replica may hold of one record, after each rule of the intervals.
+
+
+@pytest.mark.parametrize("found", [NEVER_HAD_IT, DISK_TOOK_IT, DISK_TOOK_IT | HAS_IT, CONTRADICTED])
+def test_a_log_that_was_longer_had_the_only_record_that_can_be_at_the_offset(found: int) -> None:
+    assert at_measured_end(found, 5, MeasuredEnds(before=12, after=6)) == HAS_IT
+    assert at_measured_end(found, 12, MeasuredEnds(before=12, after=6)) == found
+    assert at_measured_end(found, 5, MeasuredEnds(before=NEVER, after=0)) == found, "nobody measured it"
+
+
+def test_a_disk_takes_what_its_log_had_behind_the_new_end() -> None:
+    ends = MeasuredEnds(before=12, after=6)
+    assert [after_disk(HAS_IT, offset, ends) for offset in (5, 6, 11, 12)] == [
+        HAS_IT,
+        DISK_TOOK_IT,
+        DISK_TOOK_IT,
+        CONTRADICTED,
+    ]
+
+
+def test_a_disk_takes_no_record_that_the_log_did_not_have() -> None:
+    # What it held there was another record.
+    assert after_disk(NEVER_HAD_IT, 8, MeasuredEnds(before=12, after=6)) == NEVER_HAD_IT
+
+
+def test_a_member_of_the_isr_had_what_was_committed_whatever_its_disk_took_later() -> None:
+    assert after_commit(HAS_IT | NEVER_HAD_IT | DISK_TOOK_IT) == HAS_IT | DISK_TOOK_IT
+    assert after_commit(NEVER_HAD_IT) == CONTRADICTED

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from analysis.spark import java_start
-from analysis.spark.java_start import SETTINGS_OF_OTHERS, JavaStart, early_start
+from analysis.spark.java_start import SETTINGS_OF_OTHERS, JavaStart, class_path, early_start
 from ebbtide.java import Java
 
 
@@ -88,3 +90,20 @@ def test_the_judging_process_has_not_yet_imported_pyspark_when_it_starts_java() 
     words = ["analyze", "-"]
     done = subprocess.run([sys.executable, "-c", ASKS, *words], input="", capture_output=True, text=True, check=False)
     assert done.stdout == "False\n", done.stderr
+
+
+# Spark's own jars make the class path, without its machine learning.
+
+
+def test_sparks_own_jars_come_first_and_its_machine_learning_is_left_out(tmp_path: Path) -> None:
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    for name in ("janino-3.1.9.jar", "spark-mllib_2.13-4.0.1.jar", "spark-sql.jar"):
+        (jars / name).touch()
+    assert class_path(tmp_path).split(os.pathsep) == [str(jars / "spark-sql.jar"), str(jars / "janino-3.1.9.jar")]
+
+
+def test_sparks_jars_have_the_names_that_are_looked_for() -> None:
+    names = [jar.name for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")]
+    for prefix in ("spark-mllib_", "spark-sql_"):
+        assert sum(name.startswith(prefix) for name in names) == 1

@@ -16,6 +16,7 @@ import psutil
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from quick import quick_first
 
 from analysis.spark.class_archive import KEPT_MAX, class_archive
 from analysis.spark.java_start import (
@@ -90,7 +91,9 @@ except BaseException as end:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("name", "end"), [("SIGINT", "KeyboardInterrupt()"), ("SIGTERM", "SystemExit(143)")])
+@pytest.mark.parametrize(
+    ("name", "end"), quick_first([("SIGTERM", "SystemExit(143)"), ("SIGINT", "KeyboardInterrupt()")])
+)
 def test_a_start_that_fails_of_a_signal_was_interrupted(tmp_path: Path, name: str, end: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", STARTING, name],
