@@ -8,7 +8,7 @@ import pytest
 from quick import quick_first
 
 from analysis.spec.explore.properties import PROPERTIES
-from analysis.spec.explore.question import Answer, ask, machine_for, variant_named
+from analysis.spec.explore.question import Answer, ask, machine_for
 from analysis.spec.explore.search import BYTES_PER_STATE, replay, search
 from analysis.spec.explore.wording import clause_of, lines
 from analysis.spec.model.bounds import Bounds, bounds_in_words
@@ -205,31 +205,6 @@ def test_a_step_goes_by_no_kip_that_its_variant_does_not_have(variant: str) -> N
     assert all(("KIP-966" in told[kind]) is protocol.has_elr for kind in controller)
     assert all(("KIP-966" in told[kind]) is protocol.strict_min_isr for kind in hw)
     assert all(("KIP-903" in told[kind]) is protocol.checks_epochs for kind in joins)
-
-
-@pytest.mark.parametrize(
-    ("bounds", "where"),
-    [
-        ({"rf": 0}, "--bounds rf"),
-        ({"rf": 8}, "--bounds rf"),
-        ({"min_isr": 4}, "--bounds min-isr"),
-        ({"min_isr": 0}, "--bounds min-isr"),
-        ({"brokers": 2}, "--bounds brokers"),
-        ({"records": 7}, "--bounds records"),
-        ({"power_losses": -1}, "--bounds power-losses"),
-        ({"steps": 0}, "--bounds steps"),
-    ],
-)
-def test_bounds_that_cannot_be_are_refused(bounds: dict[str, Any], where: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        ask_within("elr_43", **bounds)
-    assert refused.value.where == where
-
-
-def test_an_unknown_variant_is_refused_with_those_that_there_are() -> None:
-    assert variant_named("elr-43") == "elr_43"
-    with pytest.raises(UsageError, match="elr-43"):
-        variant_named("elr-99")
 
 
 def test_more_states_than_memory_holds_are_refused() -> None:

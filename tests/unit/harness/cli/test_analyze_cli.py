@@ -9,14 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from judge_records import ELR_ON, Story, last_replica_standing
+from records import RecordBuilder
 
 from analysis.judging import many_records as many
 from analysis.spark import java_start
 from analysis.spark import session as spark
-from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
+from ebbtide.errors import EbbtideError, ExitCode, HarnessError, Problems, UsageError
 from ebbtide.record.folder import RecordFolder
+from ebbtide.record.own_producers import OwnProducer
 from ebbtide.record.verdict import Verdict, unfinished_verdict, write_verdict
 from harness.cli.main import main
 
@@ -226,13 +229,27 @@ def test_runs_counts_what_a_sparse_file_takes_on_disk(
     assert all(json.loads(line)["bytes"] < 1 << 20 for line in capsys.readouterr().out.splitlines())
 
 
-def test_runs_of_a_folder_that_is_not_there_is_a_usage_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["runs", "--runs", str(tmp_path / "nowhere")]) == 4
-    assert "no such folder" in capsys.readouterr().err
-
-
 def test_runs_of_an_empty_folder_says_how_to_make_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "--runs", str(tmp_path)]) == 0
     assert "ebbtide run last-replica-standing" in capsys.readouterr().out
+
+
+# `ebbtide runs` shows what own producers lost, where any did.
+
+
+@pytest.mark.parametrize("lost", [0, 500])
+def test_a_run_with_published_ports_is_listed_with_its_own_losses(
+    lost: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    record = RecordBuilder().send(1).write(tmp_path / "runs" / "run-1")
+    own = OwnProducer(client="orders-1", acks=1, topic="orders", partition=0, acked=600, lost=lost)
+    judged = msgspec.structs.replace(unfinished_verdict("run-1"), outcome="contradicted", own_producers=[own])
+    write_verdict(RecordFolder(record), judged)
+    assert main(["runs", "--runs", str(tmp_path / "runs"), "--json"]) == ExitCode.AS_PREDICTED
+    row = msgspec.json.decode(capsys.readouterr().out)
+    assert row["own_lost"] == lost
+    main(["runs", "--runs", str(tmp_path / "runs")])
+    listed = capsys.readouterr().out
+    assert ("yours lost" in listed) == bool(lost)
+    assert ("500" in listed) == bool(lost)

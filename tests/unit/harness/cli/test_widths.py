@@ -58,15 +58,22 @@ MISTAKES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with records and files with mistakes."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(RUNS, "runs")
-    Path("broken.toml").write_text("name = \n")
+    folder = tmp_path_factory.mktemp("made")
+    shutil.copytree(RUNS, folder / "runs")
+    (folder / "broken.toml").write_text("name = \n")
     mistakes = ('acks = "all"', catalogue.text_of("healthy"), "[stepps]", f'fsync = "{"x " * 80}"')
-    Path("misplaced.toml").write_text("\n".join(mistakes))
-    return tmp_path
+    (folder / "misplaced.toml").write_text("\n".join(mistakes))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That folder, in which each command runs."""
+    monkeypatch.chdir(made)
+    return made
 
 
 def printed(words: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
