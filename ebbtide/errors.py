@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Any
+from typing import Any, Self
 
 from ebbtide.shown_text import escape_controls, without_middle
 
@@ -63,6 +63,7 @@ class EbbtideError(Exception):
         self.allowed = allowed
         self.next = next
         self.line: int | None = None
+        self.column: int | None = None
         super().__init__(self.render())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -75,10 +76,12 @@ class EbbtideError(Exception):
             self.where = where
             self.args = (self.render(),)
 
-    def add_line(self, line: int) -> None:
-        """Set the line of `where`, from 1."""
-        self.line = line
-        self.args = (self.render(),)
+    def at_line(self, line: int | None, column: int | None = None) -> Self:
+        """Set the line of `where` and the column there, from 1, as far as they are known; return the error."""
+        if line is not None:
+            self.line, self.column = line, column
+            self.args = (self.render(),)
+        return self
 
     def replace(self, old: str, new: str) -> None:
         """Write `new` for every `old` in the message."""
@@ -110,8 +113,10 @@ class EbbtideError(Exception):
         """
         lines = [self.what]
         where = None if self.where is None else without_middle(self.where, SHOWN_MAX)
+        if where is not None and self.line is not None:
+            where += f" (line {self.line}" + (")" if self.column is None else f", column {self.column})")
         for label, text in (
-            ("where", where if where is None or self.line is None else f"{where} (line {self.line})"),
+            ("where", where),
             ("got", None if self.got is None else without_middle(self.got, SHOWN_MAX)),
             ("allowed", self.allowed),
             ("next", self.next),

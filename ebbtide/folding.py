@@ -18,7 +18,8 @@ _ATOM = re.compile(r"\S+")
 _COMMAND = re.compile(r"(?:ebbtide|sudo|apt-get|docker|export|modprobe|sysctl) .*?(?=  |$)|\S+")
 """A command, with its arguments and up to two spaces; else a word."""
 _NEXT = ("next:", "reach:", "break:", "end:")
-"""The labels before commands. A command is never folded, so that it can be copied."""
+"""The labels before commands. A command that fits in no line is continued as a shell does it: it can be copied."""
+_SHELL_WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S)+")
 
 
 def shown_width() -> int:
@@ -35,7 +36,8 @@ def fold_line(line: str, width: int, *, below: int | None = None) -> list[str]:
     """Return a line, folded between words to `width` columns if it is wider.
 
     The rest of it stands below its text: `  - a long element`, `  next:    a long text`; or from column `below` on.
-    Words that are wider, such as paths, and commands behind `next:` are lines of their own.
+    Words that are wider, such as paths, are lines of their own. So are commands behind `next:`; one that is wider is
+    folded between its words, with a backslash before each break.
     """
     line = line.rstrip() if len(line) > width else line
     if len(line) <= width:
@@ -47,13 +49,18 @@ def fold_line(line: str, width: int, *, below: int | None = None) -> list[str]:
     indent = min(below, width // 3)
     folded = [line[:begins]]
     is_empty, end = True, begins
-    atoms = _COMMAND if line.split(maxsplit=1)[0] in _NEXT else _ATOM
+    atoms = _COMMAND if "; next: " in line or line.split(maxsplit=1)[0] in _NEXT else _ATOM
     for atom in atoms.finditer(line, begins):
         gap = "" if is_empty else line[end : atom.start()]
         if not is_empty and len(folded[-1]) + len(gap) + len(atom.group()) > width:
             folded.append(" " * indent)
             gap = ""
-        folded[-1] += gap + atom.group()
+        folded[-1] += gap
+        for number, word in enumerate(_SHELL_WORD.findall(atom.group())):
+            if number and len(folded[-1]) + len(word) + len("  \\") > width >= indent + _BELOW + len(word):
+                folded[-1:] = [f"{folded[-1]} \\", " " * (indent + _BELOW) + word]
+            else:
+                folded[-1] += f" {word}" if number else word
         is_empty, end = False, atom.end()
     return folded
 

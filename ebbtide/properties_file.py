@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ebbtide.errors import UsageError
 
@@ -74,36 +74,39 @@ def parse(text: str) -> dict[str, str]:
     The characters of `text` are the file's bytes, as Latin-1. Raises `UsageError` for a `\\u` without four hexadecimal
     digits, which Java refuses too.
     """
-    found = {}
-    for line in _logical_lines(text):
+    return {name: value for name, value, _ in properties_in(text)}
+
+
+def properties_in(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield the name, the value and the line of each property. Raises `UsageError` with the line, as `parse` does."""
+    for number, line in logical_lines(text):
         end = 0
         while end < len(line) and line[end] not in "=:" + _BLANKS:
             end += 2 if line[end] == "\\" else 1
         rest = line[end:].lstrip(_BLANKS)
         if rest[:1] in ("=", ":"):
             rest = rest[1:].lstrip(_BLANKS)
-        found[_unescape(line[:end])] = _unescape(rest)
-    return found
+        try:
+            found = _unescape(line[:end]), _unescape(rest), number
+        except UsageError as error:
+            raise error.at_line(number) from None
+        yield found
 
 
-def _logical_lines(text: str) -> list[str]:
-    """Return the lines without comments, blank lines and leading blanks.
+def logical_lines(text: str) -> list[tuple[int, str]]:
+    """Return the lines with their numbers, without comments, blank lines and leading blanks.
 
     A backslash at the end continues a line.
     """
-    lines: list[str] = []
+    lines: list[tuple[int, str]] = []
     is_continued = False
-    for natural in re.split(r"\r\n|\r|\n", text):
+    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         line = natural.lstrip(_BLANKS)
         if not is_continued and (not line or line[0] in "#!"):
             continue
-        if is_continued:
-            lines[-1] += line
-        else:
-            lines.append(line)
-        is_continued = _CONTINUED.search(lines[-1]) is not None
-        if is_continued:
-            lines[-1] = lines[-1][:-1]
+        begun, before = lines.pop() if is_continued else (number, "")
+        is_continued = _CONTINUED.search(before + line) is not None
+        lines.append((begun, (before + line)[: -1 if is_continued else None]))
     return lines
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -98,3 +98,9 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
     `nouns` is an irregular plural.
     """
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def some_of(names: Sequence[str], most: int, count: int | None = None) -> str:
+    """Return the first names, and how many more there are, of `count` if that is given: `a, b and 3 more`."""
+    left = (len(names) if count is None else count) - most
+    return ", ".join(names[:most]) + (f" and {left:,} more" if left > 0 else "")

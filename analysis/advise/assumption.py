@@ -9,11 +9,11 @@ import msgspec
 from packaging.version import Version
 
 from analysis.advise.groups import TopicGroup, brokers_in_words, hosting_brokers
-from analysis.advise.release import ReleaseFacts, assumed_release
+from analysis.advise.release import ReleaseFacts, assumed_release, unknown_release
 from analysis.spec.partition import MV_ELR
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSIONS, levels_of, newest_metadata_version
-from ebbtide.releases.known_releases import ELR_VERSION, KNOWN, METADATA_VERSION, require_release
+from ebbtide.releases.known_releases import ELR_VERSION, KNOWN, METADATA_VERSION, patches_of, require_release
 from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN, ClusterSnapshot
 from ebbtide.suggestions import did_you_mean
 
@@ -187,11 +187,11 @@ def parse_assumption(text: str) -> Assumption:
                 allowed=", ".join(_KEYS),
             )
         if name == KAFKA:
+            if re.fullmatch(r"[0-9]+\.[0-9]+", value):
+                value = max(patches_of(value), key=Version, default=f"{value}.0")
             require_release(value)
             if levels_of(value) is None or Version(value) >= Version("5"):
-                raise UsageError(
-                    "the specification does not know this release", where=_WHERE, got=value, allowed="3.3 to 4.4"
-                )
+                raise unknown_release(value)
         elif name == UNCLEAN:
             if value not in ("true", "false"):
                 raise UsageError("not a value of this config", where=_WHERE, got=part, allowed="true or false")

@@ -123,12 +123,12 @@ def _kinds_of(partition: SnapshotPartition, min_isr: int, release: ReleaseFacts)
 
 
 def _in_words(topic: str, partition: SnapshotPartition) -> str:
-    host = "broker" if len(partition.replicas) == 1 else "brokers"
-    parts = [f"on {host} {_ids(partition.replicas)}", f"ISR {_ids(partition.isr)}"]
+    parts = [f"on {_ids(partition.replicas)}", f"ISR {_ids(partition.isr)}"]
     if partition.elr:
         parts.append(f"ELR {_ids(partition.elr)}")
     return f"{topic}-{partition.index} ({', '.join(parts)})"
 
 
 def _ids(brokers: tuple[int, ...]) -> str:
-    return ",".join(map(str, brokers)) or "none"
+    """Return ids that cannot be read as a size: `ISR 2` might be two brokers."""
+    return f"broker{'s' * (len(brokers) > 1)} {','.join(map(str, brokers))}" if brokers else "none"

@@ -244,7 +244,7 @@ class _Desk:
                 stops=min(len(stopped), MAX_BUDGET),
                 **budget,
             )
-            first = self._machine(bounds, []).state_of([word for word, _ in words])
+            first = _StartedMachine(self._release, bounds, []).state_of([word for word, _ in words])
             states = list(self._stopped(bounds, first, stopped))
             risks[what] = self._worst(bounds, states)
             if what == "disk" and new_disk_empties_elr(self._release) and self._one_is_in_sync(states):
@@ -274,19 +274,19 @@ class _Desk:
         wanted, *others = stopped
         at = state.index(state[2 + wanted], 2) - 2
         rest = [wanted if one == at else one for one in others]
-        for move in self._machine(bounds, state).moves(state):
+        for move in _StartedMachine(self._release, bounds, state).moves(state):
             if move.action.kind == "stop" and move.action.broker == at:
                 yield from self._stopped(bounds, [move.shared, move.data, *move.words], rest)
 
     def _worst(self, bounds: Bounds, states: Sequence[list[int]]) -> Risk:
         asked = PROPERTIES["acks-all"]
-        answers = [ask_machine(self._machine(bounds, state), asked, max_states=self._states_max) for state in states]
+        answers = [
+            ask_machine(_StartedMachine(self._release, bounds, state), asked, max_states=self._states_max)
+            for state in states
+        ]
         if any(one.trace is not None for one in answers):
             return "loses"
         return "survives" if answers and all(one.holds for one in answers) else "unknown"
-
-    def _machine(self, bounds: Bounds, state: Sequence[int]) -> _StartedMachine:
-        return _StartedMachine(self._release, bounds, state)
 
 
 class _StartedMachine(Machine):

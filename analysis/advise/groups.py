@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from ebbtide.shown_text import plural
+from ebbtide.shown_text import plural, some_of
 from ebbtide.snapshot.model import (
     CLEANUP,
     FLUSH_MESSAGES,
@@ -70,9 +70,8 @@ class TopicGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     def topics_in_words(self, most: int = 4) -> str:
         """Return some names, and how many there are."""
-        names = ", ".join(self.topics[:most])
-        more = f" and {len(self.topics) - most:,} more" if len(self.topics) > most else ""
-        return f"{plural(len(self.topics), 'topic')}, {plural(self.partitions, 'partition')}: {names}{more}"
+        counts = f"{plural(len(self.topics), 'topic')}, {plural(self.partitions, 'partition')}"
+        return f"{counts}: {some_of(self.topics, most)}"
 
 
 def groups_of(snapshot: ClusterSnapshot, pattern: str = "*") -> list[TopicGroup]:

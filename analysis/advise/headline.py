@@ -58,9 +58,12 @@ def _of_what_is_known(advice: Advice) -> Headline:
     more = (*rarer, *_change(advice))
     if advice.dangers:
         count = sum(one.count for one in advice.dangers)
-        text = f"{plural(count, 'partition')} in danger when the cluster was read"
+        where = "in these files" if advice.snapshot.is_of_files else "when the cluster was read"
+        text = f"{plural(count, 'partition')} in danger {where}"
         return Headline(text=text, more=(f"{losing}.", *more), look="contradicted")
     when_read = "When it was read, each partition had a leader, and all replicas in the ISR."
+    if advice.snapshot.is_of_files:
+        when_read = "In these files, each partition has a leader, and all replicas in the ISR."
     if advice.snapshot.is_planned:
         when_read = "Nobody saw a partition: this is what the files ask for, and what Kafka would make."
     answers = [line.today.acks_all.says for line in _lines(advice) if not line.only_for_after]

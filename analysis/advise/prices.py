@@ -11,7 +11,7 @@ from analysis.advise.assumption import KAFKA, RF
 from analysis.advise.groups import NEVER, GroupSettings
 from analysis.advise.release import ReleaseFacts
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
-from ebbtide.shown_text import plural
+from ebbtide.shown_text import plural, some_of
 from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN
 
 Prices = dict[str, str]
@@ -71,8 +71,7 @@ def prices_of_topics(prices: Mapping[tuple[str, ...], Prices]) -> Prices:
 
     def in_words(name: str) -> Iterator[str]:
         for price, topics in payers[name].items():
-            more = f" and {len(topics) - _NAMED_MAX:,} more" if len(topics) > _NAMED_MAX else ""
-            yield price if len(topics) == all_topics else f"{price} ({', '.join(topics[:_NAMED_MAX])}{more})"
+            yield price if len(topics) == all_topics else f"{price} ({some_of(topics, _NAMED_MAX)})"
 
     return {name: "; ".join(in_words(name)) for name in payers}
 

@@ -16,6 +16,7 @@ from ebbtide.snapshot.model import ClusterSnapshot
 from ebbtide.snapshot.planned import UNKNOWN_RELEASE
 
 ASSUME = "--assume kafka=4.3.1"
+RELEASES = "3.3 to 4.4, such as 4.3 for its newest patch, or 4.3.1"
 _MEASURED = frozenset(one.version for one in KNOWN if one.measured)
 
 
@@ -74,7 +75,7 @@ def release_of(snapshot: ClusterSnapshot) -> ReleaseFacts:
         raise UsageError(
             "the release of the brokers is not known",
             got=", ".join(f"{METADATA_VERSION} up to {highest}" for _, highest in sorted(ranges)) or _silence(snapshot),
-            allowed="3.3 to 4.4",
+            allowed=RELEASES,
             next=f"{ASSUME}    (if you know which release it behaves like)",
         )
     patches = patches_of(known[0])
@@ -107,13 +108,17 @@ def _silence(snapshot: ClusterSnapshot) -> str:
     return next((one for one in snapshot.assumed if one.startswith(UNKNOWN_RELEASE)), "no file says it")
 
 
+def unknown_release(kafka: str) -> UsageError:
+    """Return the error for an assumed release that the specification does not know."""
+    got = f"kafka={kafka}"
+    return UsageError("the specification does not know this release", where="--assume", got=got, allowed=RELEASES)
+
+
 def assumed_release(kafka: str, features: Mapping[str, int]) -> ReleaseFacts:
     """Return the facts of a release that somebody names, with `features` where it knows them."""
     known = levels_of(kafka)
     if known is None:
-        raise UsageError(
-            "the specification does not know this release", where="--assume", got=f"kafka={kafka}", allowed="3.3 to 4.4"
-        )
+        raise unknown_release(kafka)
     levels = _levels(kafka, features)
     protocol = protocol_for(kafka, levels)
     return ReleaseFacts(kafka=kafka, shown=kafka, variant=protocol.name, features=levels)

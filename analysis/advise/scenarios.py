@@ -39,6 +39,7 @@ from ebbtide.scenario.triggers import BrokerTrigger, LeaderTrigger, after
 from ebbtide.scenario.write import brief_text_of
 from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, UNCLEAN
 
+WRITTEN_BY = "Written by `ebbtide advise`"
 _AGAINST_THE_PROTOCOL = ("move-and-back", "elr-off", "late-min-isr")
 """Findings whose losses the protocol forbids."""
 _LOSS_VIOLATES = (NO_COMMITTED_LOSS, NO_HW_REGRESSION)
@@ -247,10 +248,7 @@ def _title(line: AdviceLine, settings: GroupSettings, acks: str, answer: EventAn
 
 def _description(line: AdviceLine, release: ReleaseFacts, answer: EventAnswer) -> str:
     elr = "on" if release.is_elr_on else "off"
-    return (
-        f"Written by `ebbtide advise` for Kafka {release.kafka}, ELR {elr}. The event: {line.event.in_words}. "
-        f"{_how(answer)}."
-    )
+    return f"{WRITTEN_BY} for Kafka {release.kafka}, ELR {elr}. The event: {line.event.in_words}. {_how(answer)}."
 
 
 def _how(answer: EventAnswer) -> str:

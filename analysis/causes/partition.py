@@ -78,6 +78,22 @@ class EvidentPartition:
         is_session_known &= all(since_ns <= disk.within.first_ns for disk in losses)
         return losses, is_session_known or self.liveness.has_dead_session(broker, state)
 
+    def disk_took(self, at: int, offset: int) -> bool:
+        """Whether a proof shows that the leader of an election had lost a record, and nobody led since who had it."""
+        states, gap, slack = self.elections.states, self.elections.gap, self.liveness.slack
+        for disk in self.evidence.disks:
+            within, ends = disk.within, disk.ends
+            is_before = within.last_ns + slack <= states[at].at_ns
+            since = next((one for one in reversed(range(at)) if states[one].at_ns + slack <= within.first_ns), None)
+            if ends is None or ends.after > offset or not is_before or since is None or any(gap[since + 1 : at + 1]):
+                continue
+            is_alone = states[since].leader in (-1, disk.broker) and all(
+                one.leader < 0 for one in states[since + 1 : at]
+            )
+            if is_alone and disk.broker == states[at].leader:
+                return True
+        return False
+
     def may_be_stale(self, broker: int, leader: int, at: int) -> bool:
         """Whether the broker may have entered the ISR by a request from before its disk loss.
 

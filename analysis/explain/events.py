@@ -117,7 +117,7 @@ def _metadata_events(record: Record, at: TopicPartition, sent_ns: int) -> list[L
         if state == first or state.at_ns > sent_ns:
             leader = f"leader {state.leader}" if state.leader >= 0 else "no leader"
             sets = f"ISR {members(state.isr)}" + (f", ELR {members(state.elr)}" if state.elr else "")
-            text = f"{note or 'the partition changes'}: {leader}, leader epoch {state.leader_epoch}, {sets}"
+            text = f"{note}: {leader}, leader epoch {state.leader_epoch}, {sets}"
             place = f"partitions.parquet, metadata offset {state.metadata_offset:,}"
             change = LifeEvent(at_ns=state.at_ns, kind="partition", text=text, place=place)
             found.append((state.metadata_offset, change))

@@ -350,8 +350,7 @@ def _elections_since(record: Record, subject: Subject) -> list[ElectionEvent]:
 
 
 def _election_text(one: ElectionEvent) -> str:
-    how = transition(one.before, one.after, one, None)[1] or f"broker {one.leader} leads on"
-    return f"Leader epoch {one.epoch}, {how}"
+    return f"Leader epoch {one.epoch}, {transition(one.before, one.after, one, None)[1]}"
 
 
 def _election_finding(
@@ -383,7 +382,10 @@ def _had(evident: EvidentRecord, subject: Subject, election: ElectionEvent) -> b
     partition = evident.partition(subject.at.topic, subject.at.partition)
     at = partition.elections.of_epoch.get(election.epoch)
     assert subject.offset is not None
-    return None if at is None else partition.epochs.had(at, subject.value, subject.offset)
+    if at is None:
+        return None
+    had = partition.epochs.had(at, subject.value, subject.offset)
+    return False if had is None and partition.disk_took(at, subject.offset) else had
 
 
 def _histories(fate: Fate) -> list[Reason]:

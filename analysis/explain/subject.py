@@ -18,6 +18,7 @@ from ebbtide.record.manifest import LIST_RECORDS
 from ebbtide.record.verdict import Verdict, read_judgement
 from ebbtide.rules.table import LOST
 from ebbtide.scenario.write import SCENARIO
+from ebbtide.shown_text import some_of
 from ebbtide.suggestions import bracketed_suggestion
 
 _NAMED_MAX = 5
@@ -140,7 +141,6 @@ def _require_partition(record: Record, at: TopicPartition, got: str) -> None:
     # Kafka's own topics have many partitions, and no producer of the run sends to them.
     shown = [str(one) for one in known if not one.topic.startswith(INTERNAL_PREFIX)]
     of_topic = [str(one) for one in known if one.topic == at.topic] or shown
-    more = f" and {len(of_topic) - _NAMED_MAX} more" if len(of_topic) > _NAMED_MAX else ""
     near = "" if has_topic else bracketed_suggestion(at.topic, {one.topic for one in known})
     if "partitions" in timeline.missing:
         what = f"it is not known whether this run had the partition {at}: the record has no metadata log"
@@ -152,7 +152,7 @@ def _require_partition(record: Record, at: TopicPartition, got: str) -> None:
         what,
         where=str(record),
         got=got,
-        allowed=f"{', '.join(of_topic[:_NAMED_MAX])}{more}{near}" if of_topic else "none: the run created no topic",
+        allowed=f"{some_of(of_topic, _NAMED_MAX)}{near}" if of_topic else "none: the run created no topic",
         next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record, if there is one)",
     )
 

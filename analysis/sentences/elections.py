@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
 from analysis.record.elections import ElectionEvent, Road, elections_of
 from analysis.record.timeline import Timeline, TopicPartition
+from analysis.sentences.words import members
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Blamed, Cause, Loss, Verdict
 from ebbtide.rules.table import ANOMALIES
@@ -74,7 +75,7 @@ def elections_by_offset(timeline: Timeline, key: TopicPartition) -> dict[int, El
 def transition(
     before: PartitionState | None, state: PartitionState, elected: ElectionEvent | None, blame: Blame | None
 ) -> tuple[str, str]:
-    """Return the mark and the note of one state: what the record did."""
+    """Return the mark and the note of one state: what the record did, which is never empty."""
     notes: list[str] = []
     if elected is not None and elected.changes_leader:
         notes.append(f"broker {state.leader} elected {ROAD_TEXT[elected.road]}")
@@ -93,11 +94,30 @@ def transition(
             notes.append(_moves(dropped, "leave", "ELR"))
     if state.recovering:
         notes.append("RECOVERING")
+    if before is not None and not notes:
+        notes = list(_other_changes(before, state)) or ["leader, ISR and ELR stay"]
     if blame is not None:
         said = "guilty election" if blame.is_guilty else "lost uncommitted records"
         return "guilty" if blame.is_guilty else "election", "; ".join([f"{said}, {blame.cause}", *notes])
     mark = "election" if elected is not None and elected.changes_leader else ("empty" if state.leader < 0 else "")
     return mark, "; ".join(notes)
+
+
+def _other_changes(before: PartitionState, state: PartitionState) -> Iterator[str]:
+    """Yield what changed while no broker began to lead, and none entered or left the ISR or left the ELR."""
+    if state.leader_epoch != before.leader_epoch:
+        yield f"broker {state.leader} leads on" if state.leader >= 0 else "the partition still has no leader"
+    if entered := set(state.elr) - set(before.elr):
+        yield _moves(entered, "enter", "ELR")
+    if state.adding != before.adding or state.removing != before.removing:
+        moves = [
+            f"{verb} {members(ids)}" for verb, ids in (("adding", state.adding), ("removing", state.removing)) if ids
+        ]
+        yield f"reassignment: {', '.join(moves)}" if moves else "the reassignment ends"
+    if state.last_known_elr != before.last_known_elr:
+        yield f"last known leader: {members(state.last_known_elr, 'none')}"
+    if before.recovering and not state.recovering:
+        yield "recovered"
 
 
 def _moves(brokers: Collection[int], verb: str, list_: str) -> str:

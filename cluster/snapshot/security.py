@@ -150,7 +150,8 @@ def _properties(path: Path) -> dict[str, str]:
     try:
         return {name: value.strip(_TRIMMED) for name, value in parse(content.decode("latin-1")).items()}
     except UsageError as error:
-        raise UsageError(error.what, where=f"{_OPTION}: {path}", allowed=error.allowed) from None
+        error.add_where(f"{_OPTION}: {path}")
+        raise
 
 
 def _login(values: dict[str, str]) -> Login:

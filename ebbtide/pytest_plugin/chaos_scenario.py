@@ -61,8 +61,8 @@ def chaos_scenario(
     if not problems:
         return scenario
     for one in problems:
-        if one.where is not None and (line := marker.line_of(one.where)) is not None:
-            one.add_line(line)
+        if one.where is not None:
+            one.at_line(marker.line_of(one.where))
     raise Problems(marker.label, problems, next=show_example(problems[0].where))
 
 

@@ -22,10 +22,15 @@ CONFIGS_LIST, SERVER_PROPERTIES = "the output of kafka-configs --describe", "a s
 COMPOSE_FILE, STRIMZI = "a Docker Compose file", "a Strimzi resource"
 READABLE = (TOPICS_LIST, FEATURES_LIST, CONFIGS_LIST, SERVER_PROPERTIES, COMPOSE_FILE, STRIMZI)
 """What `ebbtide advise` reads instead of a snapshot."""
+CLUSTER_FILES = (
+    "a file of `ebbtide advise --save`, or files of one cluster: what kafka-topics, kafka-configs and kafka-features "
+    "describe, server.properties, a compose file, Strimzi resources"
+)
+"""The same, and a snapshot, in words."""
 _NEXT_SCENARIO = "ebbtide scenarios show healthy > my.toml    (a scenario to begin with)"
 _NEXT_FROM = "ebbtide scenarios from {path} > my.toml    (a scenario with its settings)"
 _NEXT_WATCH = "ebbtide watch --help    (--command-config takes it)"
-_NEXT_ADVISE = "ebbtide advise --bootstrap broker1.example:9092    (reads a cluster)"
+NEXT_ADVISE = "ebbtide advise --bootstrap broker1.example:9092    (reads a cluster)"
 
 _CHARS_MAX = 1 << 18
 """Of a larger file only the beginning is looked at."""
@@ -81,11 +86,11 @@ def foreign_error_at(path: Path, wanted: str) -> UsageError | None:
 
 def _properties_file(text: str) -> _FileKind | None:
     """Return what a .properties file is: of a node, or of a client."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and line.strip()[0] not in "#!"]
-    if not lines or any(_PROPERTY.match(line) is None for line in lines):
+    lines = properties_file.logical_lines(text)
+    if not lines or any(_PROPERTY.match(line) is None for _, line in lines):
         return None
     try:
-        found = properties_file.parse("\n".join(lines))
+        found = properties_file.parse(text)
     except UsageError:
         return None
     if not any("." in name for name in found):
@@ -113,16 +118,16 @@ _OF_A_CLIENT = _kind(
 )
 _KINDS = (
     _kind(r"^[ \t]*Topic:[ \t]*\S+\s.*Partition(?:Count)?:", TOPICS_LIST, _IN_TOPICS, _NEXT_FROM),
-    _kind(r"^Feature:[ \t]*\S+[ \t]+SupportedMinVersion:", FEATURES_LIST, _A_CLUSTER, _NEXT_ADVISE),
+    _kind(r"^Feature:[ \t]*\S+[ \t]+SupportedMinVersion:", FEATURES_LIST, _A_CLUSTER, NEXT_ADVISE),
     _kind(r"^(?:Dynamic|All|Default) configs for ", CONFIGS_LIST, _IN_TOPICS, _NEXT_FROM),
-    _kind(r"^GROUP\s+TOPIC\s+PARTITION\s", "the output of kafka-consumer-groups --describe", _A_CLUSTER, _NEXT_ADVISE),
+    _kind(r"^GROUP\s+TOPIC\s+PARTITION\s", "the output of kafka-consumer-groups --describe", _A_CLUSTER, NEXT_ADVISE),
     _kind(
         r"^ClusterId:\s|^NodeId\s+(?:DirectoryId\s+)?LogEndOffset",
         "the output of kafka-metadata-quorum",
         _A_CLUSTER,
-        _NEXT_ADVISE,
+        NEXT_ADVISE,
     ),
-    _kind(r"^Metadata for \S.* \(from broker ", "the output of kcat -L", _A_CLUSTER, _NEXT_ADVISE),
+    _kind(r"^Metadata for \S.* \(from broker ", "the output of kcat -L", _A_CLUSTER, NEXT_ADVISE),
     _kind(
         r"^apiVersion:[ \t]*[\"']?chaos-mesh\.org",
         "a Chaos Mesh {kind}",

@@ -24,8 +24,8 @@ def add_lines(text: str, problems: Iterable[EbbtideError]) -> None:
     """Set the line of each problem whose key is in this TOML text."""
     lines = LineFinder(text)
     for problem in problems:
-        if problem.where is not None and (line := lines.line_of(problem.where)) is not None:
-            problem.add_line(line)
+        if problem.where is not None:
+            problem.at_line(lines.line_of(problem.where))
 
 
 class LineFinder:

@@ -75,10 +75,7 @@ def _not_toml(file: str, text: str, error: ValueError) -> UsageError:
     shown = f": {lines[line - 1].strip()}" if line is not None and line <= len(lines) else ""
     is_twice = "overwrite" in str(error) or "twice" in str(error)
     allowed = "each key and each table once" if is_twice else 'TOML, in which a text has quotes: acks = "all"'
-    problem = UsageError("not TOML", where=file, got=f"{error}{shown}", allowed=allowed)
-    if line is not None:
-        problem.add_line(line)
-    return problem
+    return UsageError("not TOML", where=file, got=f"{error}{shown}", allowed=allowed).at_line(line)
 
 
 def parse(

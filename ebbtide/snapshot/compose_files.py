@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ebbtide.errors import EbbtideError, UsageError
+from ebbtide.shown_text import some_of
 from ebbtide.snapshot.described import (
     BROKER,
     CONTROLLER,
@@ -227,8 +228,7 @@ def _notes_of(service: _Service) -> Iterator[str]:
 def _disks(nodes: list[DescribedNode]) -> Iterator[str]:
     brokers = [one for one in nodes if BROKER in one.roles]
     if lost := [one.name for one in nodes if not one.keeps_disk]:
-        them = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
         keep = "keeps its" if len(lost) == 1 else "keep their"
-        yield f"{them} {keep} log in the container: a new container starts with an empty disk"
+        yield f"{some_of(lost, 3)} {keep} log in the container: a new container starts with an empty disk"
     if len(brokers) > 1:
         yield f"all {len(brokers)} brokers of the file are on one host: if it loses power, all of them do"

@@ -12,6 +12,8 @@ from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, MIN_ISR, REPLICAS_MAX, UNCLEAN, SnapshotTopic
 
 BROKER, CONTROLLER = "broker", "controller"
+DROPPED = "Dropped: "
+"""Begins a note on what a file has that is not of the cluster."""
 FACTOR, PARTITIONS = "default.replication.factor", "num.partitions"
 FACTORS = (FACTOR, "offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 _NUMBERS = frozenset(
@@ -138,10 +140,7 @@ def zookeeper_error(where: str | None, line: int | None) -> UsageError:
 
 def file_error(what: str, where: str | None, line: int | None, got: str | None, allowed: str | None) -> UsageError:
     """Return an error with the line of the file that has it, if the line is known."""
-    error = UsageError(what, where=where, got=None if got is None else got[:60], allowed=allowed)
-    if line is not None:
-        error.add_line(line)
-    return error
+    return UsageError(what, where=where, got=None if got is None else got[:60], allowed=allowed).at_line(line)
 
 
 def raise_problems(path: Path, problems: Sequence[EbbtideError]) -> None:

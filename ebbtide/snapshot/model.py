@@ -11,7 +11,8 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.named_files import write_named_file
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
-from ebbtide.scenario.foreign_files import READABLE, SNAPSHOT, foreign_file_error
+from ebbtide.scenario.foreign_files import CLUSTER_FILES, NEXT_ADVISE, SNAPSHOT, foreign_file_error
+from ebbtide.untrusted.broken_files import broken_file_error
 from ebbtide.untrusted.files import UnreadableFile, read_file
 from ebbtide.untrusted.values import decode_json
 
@@ -109,9 +110,14 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     is_planned: bool = False
 
     @property
+    def is_of_files(self) -> bool:
+        """Whether files describe it, and nobody asked it."""
+        return self.taken_at == OF_FILES
+
+    @property
     def origin(self) -> str:
         """Where it is from, in words."""
-        return "from files" if self.taken_at == OF_FILES else f"read {self.taken_at}"
+        return "from files" if self.is_of_files else f"read {self.taken_at}"
 
     @property
     def metadata_version(self) -> int | None:
@@ -127,7 +133,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 BYTES_MAX = 256 << 20
 REPLICAS_MAX = 100
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_NEXT = "ebbtide advise --bootstrap broker1.example:9092 --save cluster.json    (makes one)"
+_UNREAL = "the snapshot is not of a real cluster"
 
 
 def write_snapshot(path: Path, snapshot: ClusterSnapshot) -> None:
@@ -138,10 +144,10 @@ def write_snapshot(path: Path, snapshot: ClusterSnapshot) -> None:
 def read_snapshot(path: Path) -> ClusterSnapshot:
     """Read a snapshot that somebody else may have written. Raises `UsageError`."""
     try:
-        content = read_file(path, what="the snapshot", bytes_max=BYTES_MAX)
+        content = read_file(path, bytes_max=BYTES_MAX)
     except UnreadableFile as error:
-        error.add_next(_NEXT)
-        raise
+        allowed = error.allowed or CLUSTER_FILES
+        raise UsageError(error.what, where=error.where, got=error.got, allowed=allowed, next=NEXT_ADVISE) from None
     try:
         version = decode_json(content, _Versioned).snapshot_version
         if version > SNAPSHOT_VERSION:
@@ -153,22 +159,28 @@ def read_snapshot(path: Path) -> ClusterSnapshot:
             )
         snapshot = decode_json(content, ClusterSnapshot)
     except msgspec.DecodeError as error:
-        not_one = UsageError(
-            f"not {SNAPSHOT}",
-            where=str(path),
-            got=str(error)[:300] if content.lstrip().startswith(b"{") else "no file that Ebbtide knows",
-            allowed=f"a file of --save, or {', '.join(READABLE)}",
-            next=_NEXT,
-        )
-        raise foreign_file_error(str(path), content, SNAPSHOT) or not_one from None
+        got = str(error)[:300] if content.lstrip().startswith(b"{") else None
+        raise foreign_file_error(str(path), content, SNAPSHOT) or unknown_file_error(path, content, got) from None
     check_snapshot(snapshot, str(path))
     return snapshot
+
+
+def unknown_file_error(path: Path, content: bytes, got: str | None) -> UsageError:
+    """Return the error for a file that describes no cluster: where it is broken, else which files do."""
+    return broken_file_error(path, content) or UsageError(
+        "this file does not describe a cluster",
+        where=str(path),
+        got=got or "no file that Ebbtide knows",
+        allowed=CLUSTER_FILES,
+        next=NEXT_ADVISE,
+    )
 
 
 def check_snapshot(snapshot: ClusterSnapshot, where: str) -> None:
     """Raise `UsageError` for what no real cluster is."""
     for problem in _problems(snapshot):
-        raise UsageError("the snapshot is not of a real cluster", where=where, got=problem, next=_NEXT)
+        what = "the files do not describe a real cluster" if snapshot.is_of_files else _UNREAL
+        raise UsageError(what, where=where, got=problem, next=NEXT_ADVISE)
 
 
 class _Versioned(msgspec.Struct, frozen=True):

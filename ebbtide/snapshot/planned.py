@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from ebbtide.releases.feature_levels import levels_of
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
-from ebbtide.shown_text import plural
+from ebbtide.shown_text import plural, some_of
 from ebbtide.snapshot.described import (
     CONTROLLER,
     FACTOR,
@@ -156,15 +156,11 @@ def plan_topics(facts: FileFacts) -> tuple[list[int], tuple[SnapshotTopic, ...],
     planned += [_filled(PlannedTopic(name=NEXT_TOPIC), facts), *_internal(facts)]
     ids, notes = _broker_ids(facts, max(one.factor or 1 for one in planned))
     if unknown := [one.name for one in facts.planned if one.factor is None]:
-        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
-        notes.append(
-            f"no file has the replicas of {', '.join(unknown[:3])}{more}: as many as a new topic gets are assumed"
-        )
+        notes.append(f"no file has the replicas of {some_of(unknown, 3)}: as many as a new topic gets are assumed")
     too_wide = [one for one in planned if (one.factor or 1) > len(ids)]
     if too_wide:
-        named = ", ".join(f"{one.name} ({one.factor} replicas)" for one in too_wide[:3])
-        more = f" and {len(too_wide) - 3} more" if len(too_wide) > 3 else ""
-        notes.insert(0, f"with {plural(len(ids), 'broker')}, Kafka cannot make {named}{more}")
+        named = some_of([f"{one.name} ({one.factor} replicas)" for one in too_wide], 3)
+        notes.insert(0, f"with {plural(len(ids), 'broker')}, Kafka cannot make {named}")
     topics = tuple(_placed(one, ids) for one in planned if one not in too_wide)
     return ids, topics, [*notes, *_factors_of_controllers(facts)]
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
 from ebbtide.releases.known_releases import METADATA_VERSION
+from ebbtide.shown_text import some_of
 from ebbtide.snapshot.described import (
+    DROPPED,
     DescribedNode,
     FileFacts,
     PlannedTopic,
@@ -37,15 +39,17 @@ def read_strimzi(contents: Mapping[Path, bytes]) -> FileFacts:
     name = _cluster_name(contents, found)
     kafka = next(iter(found["Kafka"]), YamlValue(content=None, line=0))
     spec = kafka.at("spec", "kafka")
-    pools = [one for one in found["KafkaNodePool"] if _belongs(one, name)]
+    pools, topics = (
+        [one for one in found[kind] if _label(one) in (None, name)] for kind in ("KafkaNodePool", "KafkaTopic")
+    )
     release, level = spec.at("version").text, spec.at("metadataVersion").text
     features = {} if level is None or level not in METADATA_VERSIONS else {METADATA_VERSION: METADATA_VERSIONS[level]}
     nodes, notes = _nodes(spec, pools, name)
-    topics = tuple(_topic(one) for one in found["KafkaTopic"] if _belongs(one, name))
+    notes = [*_dropped(found, name), *notes]
     return FileFacts(
         nodes=nodes,
         is_whole=any(node.id is not None for node in nodes),
-        planned=topics,
+        planned=tuple(map(_topic, topics)),
         features=features,
         releases=() if release is None else (release,),
         notes=tuple(notes),
@@ -79,8 +83,14 @@ def _label(resource: YamlValue) -> str | None:
     return resource.at("metadata", "labels", _CLUSTER).text
 
 
-def _belongs(resource: YamlValue, cluster: str | None) -> bool:
-    return cluster is None or _label(resource) in (None, cluster)
+def _dropped(found: Mapping[str, Sequence[YamlValue]], cluster: str | None) -> Iterator[str]:
+    """Yield the resources that are labelled for another cluster."""
+    for kind in ("KafkaNodePool", "KafkaTopic"):
+        others = [one for one in found[kind] if _label(one) not in (None, cluster)]
+        if others:
+            names = some_of([one.at("metadata", "name").text or "" for one in others], 3)
+            labels = some_of(sorted({_label(one) or "" for one in others}), 3)
+            yield f"{DROPPED}{kind} {names}: {_CLUSTER} is {labels}, and not {cluster}"
 
 
 def _config(values: YamlValue) -> dict[str, str]:

@@ -37,6 +37,7 @@ from ebbtide.snapshot.model import (
     SnapshotPartition,
     SnapshotTopic,
     check_snapshot,
+    unknown_file_error,
 )
 from ebbtide.snapshot.planned import brokers_of, plan_topics, release_in, voters_of, with_configs
 from ebbtide.snapshot.strimzi_files import read_strimzi
@@ -181,13 +182,10 @@ def describe_files(paths: Sequence[Path]) -> FileFacts:
             nodes[path.resolve()] = _server_properties(path, content.decode("latin-1"))
         elif kind in (COMPOSE_FILE, STRIMZI) and len(content) <= SMALL_BYTES_MAX:
             (strimzi if kind == STRIMZI else compose)[path] = content
+        elif kind in READABLE:
+            raise UsageError("the file is too large", where=str(path), got=kind, allowed=f"{SMALL_BYTES_MAX:,} bytes")
         else:
-            raise UsageError(
-                "this file does not describe a cluster" if kind not in READABLE else "the file is too large",
-                where=str(path),
-                got=kind or "no file that Ebbtide knows",
-                allowed=f"one file of --save, or together {', '.join(READABLE)}",
-            )
+            raise unknown_file_error(path, content, kind)
     mounted: set[Path] = set()
     for path, content in compose.items():
         read, used = read_compose(path, content, nodes)
@@ -200,13 +198,9 @@ def describe_files(paths: Sequence[Path]) -> FileFacts:
 
 
 def _server_properties(path: Path, text: str) -> DescribedNode:
-    properties = {name: value.strip() for name, value in properties_file.parse(text).items()}
-    lines = {
-        name: text[: found.start()].count("\n") + 1
-        for name in properties
-        if (found := re.search(rf"^[ \t]*{re.escape(name)}\s*[=: ]", text, re.MULTILINE)) is not None
-    }
-    raise_problems(path, list(value_problems(properties, "", lines)))
+    found = list(properties_file.properties_in(text))
+    properties = {name: value.strip() for name, value, _ in found}
+    raise_problems(path, list(value_problems(properties, "", {name: line for name, _, line in found})))
     return DescribedNode(name=path.name, properties=properties)
 
 

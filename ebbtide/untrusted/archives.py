@@ -13,6 +13,7 @@ import hashlib
 import io
 import lzma
 import os
+import shlex
 import shutil
 import stat
 import struct
@@ -105,9 +106,13 @@ def pack(folder: Path, archive: Path, bounds: ArchiveBounds) -> int:
     What was written is read again, as `members_of` reads it, and compared by checksum. Raises `UsageError` for a folder
     with links or devices, for one that is too large, and for an archive that exists or cannot be written.
     """
+    if os.path.lexists(archive):
+        next_ = f"rm {shlex.quote(str(archive))}    (or name another archive)"
+        raise UsageError("the archive exists already", where=str(archive), allowed="a new file", next=next_)
     files = sorted(path for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
     part = archive.with_name(f".{archive.name}.part.tgz")
     try:
+        part.unlink(missing_ok=True)  # a killed pack left it
         digests = _write(folder, files, part)
         with members_of(part, bounds) as members:
             if {str(one.path): _digest(one.open()) for one in members} != digests:

@@ -27,6 +27,9 @@ DEPTH_MAX = 64
 DIGITS_MAX = 1_000
 """Python refuses to turn more than 4,300 digits into a number, or a number into that many digits."""
 
+CORRECT_IT = "correct the file, and type the same command again"
+"""What to do with a broken file of one's own."""
+
 _SHOWN_MAX = 300
 _ENDLESS = re.compile(rf"(?<!\d)\d{{{DIGITS_MAX + 1}}}")
 _BITS_MAX = 3_322

@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from ebbtide.errors import UsageError
-from ebbtide.untrusted.values import DEPTH_MAX
+from ebbtide.untrusted.values import CORRECT_IT, DEPTH_MAX
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL = "tag:yaml.org,2002:null"
@@ -57,12 +57,12 @@ def read_documents(path: Path, content: bytes) -> Iterator[YamlValue]:
         while loader.check_node():
             yield _YamlNodes(path, loader).value(loader.get_node())
     except UnicodeDecodeError as error:
-        raise UsageError("the file is not UTF-8", where=str(path), got=str(error)) from None
+        raise _error(path, None, "the file is not UTF-8", str(error)) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _error(path, mark, "not YAML", " ".join(str(error.problem or error.context).split())) from None
+        raise _error(path, mark, "broken YAML", str(error.problem or error.context)) from None
     except yaml.YAMLError as error:
-        raise UsageError("not YAML", where=str(path), got=" ".join(str(error).split())[:200]) from None
+        raise _error(path, None, "broken YAML", str(error)) from None
 
 
 def _check_depth(path: Path, text: str) -> None:
@@ -75,10 +75,8 @@ def _check_depth(path: Path, text: str) -> None:
 
 
 def _error(path: Path, mark: Any, what: str, got: str) -> UsageError:
-    error = UsageError(what, where=str(path), got=got)
-    if mark is not None:
-        error.add_line(mark.line + 1)
-    return error
+    error = UsageError(what, where=str(path), got=" ".join(got.split())[:200], next=CORRECT_IT)
+    return error if mark is None else error.at_line(mark.line + 1, mark.column + 1)
 
 
 class _YamlNodes:

@@ -207,12 +207,14 @@ def _assumption(args: Args) -> Assumption | None:
 
 
 def _snapshot(args: Args) -> ClusterSnapshot:
+    from ebbtide.scenario.foreign_files import CLUSTER_FILES
+
     if (not args.snapshots) == (args.bootstrap is None):
         raise UsageError(
-            "name the cluster, or a file of --save",
+            "name the cluster, or files that describe it",
             where="the command line",
             got="both" if args.bootstrap else "neither",
-            allowed="--bootstrap HOST:PORT, or CLUSTER.json",
+            allowed=f"--bootstrap HOST:PORT, {CLUSTER_FILES}",
         )
     if args.snapshots:
         from ebbtide.snapshot.model import read_snapshot

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from analysis.advise.groups import brokers_in_words
 from ebbtide.errors import ExitCode
-from ebbtide.shown_text import plural
+from ebbtide.shown_text import plural, some_of
 
 if TYPE_CHECKING:
     from analysis.advise.compare import AdviceComparison
@@ -44,12 +44,7 @@ def _say(names: Sequence[str], text: str, *, has: str, have: str) -> None:
     if names:
         one = len(names) == 1
         what = text.format(has if one else have, "it" if one else "them")
-        print(f"- {plural(len(names), 'partition')} {what}: {_some(names)}")
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED_MAX:,} more" if len(names) > _NAMED_MAX else ""
-    return f"{', '.join(names[:_NAMED_MAX])}{more}"
+        print(f"- {plural(len(names), 'partition')} {what}: {some_of(names, _NAMED_MAX)}")
 
 
 def print_comparison(found: AdviceComparison) -> None:
@@ -62,7 +57,7 @@ def print_comparison(found: AdviceComparison) -> None:
         print(f"danger: {plural(found.in_danger_before, 'partition')}; now {found.in_danger_after:,}")
     for change in found.changes:
         then = f"; now {change.after}" if change.after != change.before else ""
-        print(f"\n{change.before}{then}: {_some(change.topics)}")
+        print(f"\n{change.before}{then}: {some_of(change.topics, _NAMED_MAX)}")
         for label, events in (("saved:", change.saved), ("new:", change.new), ("other:", change.other)):
             for event in events:
                 print(f"  {label} {event}{' loses records' if label == 'new:' else ''}")
@@ -72,4 +67,4 @@ def print_comparison(found: AdviceComparison) -> None:
     print(f"the same: {plural(found.alike, 'topic')}")
     for label, names in (("only before:", found.only_before), ("only after:", found.only_after)):
         if names:
-            print(f"{label} {_some(names)}")
+            print(f"{label} {some_of(names, _NAMED_MAX)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 
 from analysis.advise.advice import Advice
@@ -13,7 +13,7 @@ from analysis.advise.headline import headline
 from analysis.advise.overview import ClusterChange
 from analysis.advise.prices import prices_of_topics
 from ebbtide.folding import fold_line, fold_words, shown_width
-from ebbtide.shown_text import plural
+from ebbtide.shown_text import plural, some_of
 
 LINES_MAX = 60
 _NOTES_MAX = 3
@@ -74,12 +74,10 @@ def _heading(advice: Advice) -> Iterator[str]:
     if advice.bring_back is not None:
         yield f"- first {advice.bring_back}"
     for danger in advice.dangers:
-        named = ", ".join(danger.examples[:2])
-        more = f" and {danger.count - 2:,} more" if danger.count > 2 else ""
-        yield f"- {plural(danger.count, 'partition')} {danger.what}: {named}{more}"
+        yield f"- {plural(danger.count, 'partition')} {danger.what}: {some_of(danger.examples, 2, danger.count)}"
     for holder in advice.last_holders[:_NAMED_MAX]:
-        more = f" and {holder.count - 2:,} more" if holder.count > 2 else ""
-        yield f"- do not stop broker {holder.broker}: only it is in sync for {', '.join(holder.examples[:2])}{more}"
+        held = some_of(holder.examples, 2, holder.count)
+        yield f"- do not stop broker {holder.broker}: only it is in sync for {held}"
     yield ""
     brokers = plural(len(snapshot.brokers), "broker")
     yield f"cluster: {snapshot.cluster_id}, Kafka {advice.release.shown}, {elr}, {brokers}, {snapshot.origin}"
@@ -98,18 +96,13 @@ def _heading(advice: Advice) -> Iterator[str]:
 def _change(number: int, change: ClusterChange) -> Iterator[str]:
     more = f"; and {plural(len(change.saves) - _SAVES_MAX, 'more event')}" if len(change.saves) > _SAVES_MAX else ""
     yield f"{number}. {change.change}"
-    yield f"  for:   {_named(change.topics)}"
+    yield f"  for:   {some_of(change.topics, _NAMED_MAX)}"
     yield f"  saves: {'; '.join(change.saves[:_SAVES_MAX])}{more}"
     yield f"  price: {change.price} ({', '.join(change.costs)})"
     if change.worse:
         at_worst = [one.removesuffix(f", {WORST}") for one in change.worse]
         all_worst = not set(at_worst) & set(change.worse)
         yield f"  worse: {'; '.join(at_worst)} ({WORST})" if all_worst else f"  worse: {'; '.join(change.worse)}"
-
-
-def _named(topics: Sequence[str]) -> str:
-    more = f" and {len(topics) - _NAMED_MAX:,} more" if len(topics) > _NAMED_MAX else ""
-    return f"{', '.join(topics[:_NAMED_MAX])}{more}"
 
 
 def _short_group(advised: AdvisedGroup) -> Iterator[str]:
@@ -148,7 +141,8 @@ def _group(advised: AdvisedGroup, *, has_then: bool) -> Iterator[str]:
 
 def _topics(advised: AdvisedGroup) -> str:
     """Return the names of some topics; of Kafka's own, also what a record is to the clients that it is about."""
-    return _named([f"{one} ({_OWN[one]})" if one in _OWN else one for one in advised.group.topics])
+    topics = [f"{one} ({_OWN[one]})" if one in _OWN else one for one in advised.group.topics]
+    return some_of(topics, _NAMED_MAX)
 
 
 def _row(today: str, then: str, event: str) -> Iterator[str]:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from analysis.advise.advice import Advice
 from analysis.advise.advised import AdvisedGroup, AdvisedLine
@@ -78,7 +77,7 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
     headers = ["event", "when", "likely", "acks=0", "acks=1", "acks=all", *(["then"] if has_after else [])]
     left_out = print_table(
         headers,
-        [list(_cells(line, has_after)) for line in advised.lines],
+        [_cells(line, has_after) for line in advised.lines],
         least={0: _EVENT_WIDTH, 1: _WHEN_WIDTH},
         optional=(headers.index("likely"), headers.index("acks=0")),
     )
@@ -100,16 +99,10 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
         )
 
 
-def _cells(line: AdvisedLine, has_after: bool) -> Iterator[str]:
-    event = line.today.event
-    yield f"{line.what} {MARK}" if line.only_for_after else line.what
-    yield event.when
-    yield event.likelihood
-    yield line.today.acks_0.says
-    yield line.today.acks_1.says
-    yield line.today.acks_all.says
-    if has_after:
-        yield _after(line.after)
+def _cells(line: AdvisedLine, has_after: bool) -> list[str]:
+    today, what = line.today, f"{line.what} {MARK}" if line.only_for_after else line.what
+    answers = [one.says for one in (today.acks_0, today.acks_1, today.acks_all)]
+    return [what, today.event.when, today.event.likelihood, *answers, *([_after(line.after)] if has_after else [])]
 
 
 def _say_prices(prices: Mapping[str, str]) -> None:
@@ -125,9 +118,6 @@ def _say(label: str, text: str, *, mark: str = "") -> None:
     """Print a labelled text."""
     print(f"{label} {text}" if label else f"{mark}{text}")
 
-
-if TYPE_CHECKING:
-    from analysis.advise.advice import Advice
 
 _SHOWN_MAX = 10
 

@@ -15,7 +15,7 @@ from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
 from ebbtide.releases.known_releases import parse_version, version_of
 from ebbtide.scenario.mismatches import mismatches
 from ebbtide.scenario.plain_values import from_plain
-from ebbtide.shown_text import plural
+from ebbtide.shown_text import plural, some_of
 from ebbtide.untrusted.values import decode_toml
 from harness.cli.command import Args
 
@@ -320,5 +320,4 @@ def refuse_folder_of_folders(folder: Path) -> None:
 
 
 def _names_of(paths: Sequence[Path]) -> str:
-    more = f" and {len(paths) - _NAMED_MAX} more" if len(paths) > _NAMED_MAX else ""
-    return ", ".join(path.name for path in paths[:_NAMED_MAX]) + more
+    return some_of([path.name for path in paths], _NAMED_MAX)

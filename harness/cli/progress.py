@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ebbtide.judging_progress import Heartbeat
-from ebbtide.shown_text import plural
+from ebbtide.shown_text import plural, some_of
 
 FIRST_TIME = "the first analysis of this installation can take three minutes"
 
@@ -26,8 +26,7 @@ def records_note(records: Sequence[str]) -> str:
     note = f"judging {plural(len(records), 'record')}"
     if len(records) < 2:
         return note
-    more = f" and {len(records) - _NAMED_MAX:,} more" if len(records) > _NAMED_MAX else ""
-    return f"{note}, and replacing the verdict and the report in each: {', '.join(records[:_NAMED_MAX])}{more}"
+    return f"{note}, and replacing the verdict and the report in each: {some_of(records, _NAMED_MAX)}"
 
 
 @contextmanager

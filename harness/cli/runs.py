@@ -20,7 +20,6 @@ from harness.cli.output import print_json, print_table
 
 _BLOCK_BYTES = 512
 """The unit of st_blocks, whatever the file system's block size (POSIX)."""
-_UNITS = ("B", "K", "M", "G", "T")
 
 
 def command() -> Group:
@@ -180,25 +179,28 @@ def _print(rows: list[RecordRow]) -> None:
     from ebbtide.record.outcomes import word_of
     from ebbtide.releases.known_releases import shown_path
 
-    has_own = any(row.own_lost for row in rows)
+    def cells(row: RecordRow) -> dict[str, str]:
+        unjudged = "running" if row.status == "running" else "plain cluster" if row.plain else "not judged"
+        outcome = word_of(row.outcome, row.prediction) if row.outcome else "damaged" if row.why else unjudged
+        counts = [shown_count(one) if row.outcome else "-" for one in (row.acked, row.lost)]
+        path, levels = row.releases, row.features_asked
+        more = [row.scenario] if row.scenario and row.scenario not in row.record else []
+        more += ["replay"] if row.replay_of else []
+        return {
+            "outcome": f"{outcome} ({row.status})" if row.status in ("interrupted", "failed") else outcome,
+            "acked": counts[0],
+            "lost": counts[1],
+            "yours lost": f"{row.own_lost or 0:,}",
+            "size": f"{row.bytes / 2**20:,.1f} MiB",
+            "kafka": shown_path(path, is_assumed=row.kafka_assumed, levels=levels) if path else "-",
+            "record": f"{shlex.quote(row.record)} ({', '.join(more)})" if more else shlex.quote(row.record),
+        }
 
-    def cells(row: RecordRow) -> list[str]:
-        unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
-        outcome = word_of(row.outcome, row.prediction) if row.outcome else unjudged
-        counts = [shown_count(row.acked), shown_count(row.lost)] if row.outcome is not None else ["-", "-"]
-        counts += [f"{row.own_lost or 0:,}"] if has_own else []
-        levels, path = row.features_asked, row.releases
-        kafka = shown_path(path, is_assumed=row.kafka_assumed, levels=levels) if path else None
-        scenario = f"{row.scenario or '-'} (replay)" if row.replay_of else row.scenario
-        names = [name or "-" for name in (kafka, row.status, scenario)]
-        return [shlex.quote(row.record), outcome, *counts, _human_size(row.bytes), *names]
-
-    yours = ("yours lost",) if has_own else ()
-    headers = ("record", "outcome", "acked", "lost", *yours, "size", "kafka", "status", "scenario")
-    optional = [headers.index(name) for name in ("status", "scenario", "size", "acked", "kafka")]
-    left_out = print_table(headers, [cells(row) for row in rows], whole=1, optional=optional)
-    if left_out:
-        print(f"(no room for: {', '.join(left_out)}; --json has all columns)")
+    table = [cells(row) for row in rows]
+    hidden = set() if any(row.own_lost for row in rows) else {"yours lost"}
+    hidden |= {"kafka"} if all(one["kafka"] in one["record"] for one in table) else set()
+    headers = [name for name in table[0] if name not in hidden]
+    print_table(headers, [[one[name] for name in headers] for one in table])
     for row in rows:
         if row.why is not None:
             print(f"{shlex.quote(row.record)}: {row.why}")
@@ -218,11 +220,3 @@ def judged_counts(record: RecordFolder, verdict: Verdict) -> tuple[int | None, i
 def shown_count(count: int | None) -> str:
     """Return a count, or that it is not known."""
     return "?" if count is None else f"{count:,}"
-
-
-def _human_size(count: float) -> str:
-    for unit in _UNITS[:-1]:
-        if count < 1024:
-            return f"{count:.0f}{unit}" if unit == "B" else f"{count:.1f}{unit}"
-        count /= 1024
-    return f"{count:.1f}{_UNITS[-1]}"

@@ -37,7 +37,7 @@ def run(args: Args) -> ExitCode:
     from analysis.advise.advice import advise, unsaid_notes
     from analysis.advise.assumption import parse_assumption
     from analysis.advise.from_files import scenario_from
-    from ebbtide.snapshot.described import FileFacts
+    from ebbtide.snapshot.described import DROPPED, FileFacts
     from ebbtide.snapshot.model import read_snapshot
     from ebbtide.snapshot.text_files import describe_files, is_of_text, snapshot_of
 
@@ -53,7 +53,8 @@ def run(args: Args) -> ExitCode:
     made = scenario_from(advice, facts, name=name)
     head = [f"Made of {snapshot.cluster_id} by `ebbtide scenarios from`."]
     notes = (*snapshot.assumed, *unsaid_notes(snapshot, advice.release, assumed))
-    head += [f"Noted: {one}" for one in notes] + [f"Dropped: {one}" for one in made.dropped]
+    head += [one if one.startswith(DROPPED) else f"Noted: {one}" for one in notes]
+    head += [f"{DROPPED}{one}" for one in made.dropped]
     comments = [fill(one, _COLUMNS, initial_indent="# ", subsequent_indent="#   ") for one in head]
     print_verbatim("\n".join([*comments, "", made.text.rstrip("\n")]))
     return ExitCode.AS_PREDICTED

@@ -22,9 +22,11 @@ from typing import Self
 
 import msgspec
 
+from analysis.judge.history.steps import end_of_fault
 from analysis.record.record import Record
 from ebbtide.record.rows import BrokerEvent, PartitionState
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.clock import ResetClockStep
 from ebbtide.scenario.steps.network import LimitBandwidthStep
 from ebbtide.scenario.steps.proof import LinkProof
 from ebbtide.scenario.steps.table import (
@@ -48,7 +50,6 @@ _WIRE = frozenset(kind for kind, one in KINDS.items() if one.withholds)
 _READS = frozenset({"ApiVersions", "Fetch", "FetchSnapshot"})
 """The requests on a broker's metadata log connection; heartbeats have another one."""
 _MAY_BE_A_CONTROLLER = ("controller", "step(")
-_END_BY_THEMSELVES = frozenset(kind for kind, one in KINDS.items() if one.ends_itself)
 STOPS_A_NODE = TAKES_DOWN | DISK_TROUBLES | {"pause", "restart", "rolling", "upgrade"}
 """Steps after which a node does nothing for a while, or is slow."""
 _DELAYS_HEARTBEATS = STOPS_A_NODE | CUT_KINDS | NETWORK_FAULTS | WIRE_KINDS | CLOCK_KINDS
@@ -145,7 +146,7 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
         for step in sorted(hiding, key=lambda one: one.fired_ns or 0):
             if (step.fired_ns or 0) > by_ns:
                 break
-            ended_ns = end_of(step)
+            ended_ns = _end_of_delay(step)
             if ended_ns is None:
                 return None
             by_ns = max(by_ns, ended_ns + self.session_ns)
@@ -180,7 +181,7 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the step may have cut the leader off from a controller."""
         if step.step not in _CUTS | {"pause"} or step.fired_ns is None:
             return False
-        ended_ns = end_of(step)
+        ended_ns = end_of_fault(step)
         after = end_ns is not None and step.fired_ns >= end_ns
         before = ended_ns is not None and ended_ns < interval.start_ns
         return not after and not before and self._is_between(step, {interval.leader})
@@ -247,9 +248,9 @@ def unexplained_fencings(
     ]
 
 
-def end_of(step: StepEntry) -> int | None:
-    """Return when the effect of the step was over, in ns; None: never, or at no known time."""
-    return step.effect_ns if step.step in _END_BY_THEMSELVES else step.healed_ns
+def _end_of_delay(step: StepEntry) -> int | None:
+    """Return when the step delayed no node any more; None: never, as a clock that went back when it was reset."""
+    return None if step.is_a(ResetClockStep) else end_of_fault(step)
 
 
 def _explains(step: StepEntry, fencing: BrokerEvent, controllers: Sequence[int], session_ns: int) -> bool:
@@ -257,5 +258,5 @@ def _explains(step: StepEntry, fencing: BrokerEvent, controllers: Sequence[int],
         return False
     if step.nodes and {fencing.broker, *controllers}.isdisjoint(step.nodes):
         return False
-    ended_ns = end_of(step)
+    ended_ns = _end_of_delay(step)
     return ended_ns is None or fencing.at_ns <= ended_ns + session_ns

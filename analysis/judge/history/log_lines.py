@@ -143,10 +143,14 @@ def time_ns(stamp: bytes, clocks: KafkaClocks) -> int:
     return clocks.time_of(round(at.timestamp() * 1000) * MILLISECOND_NS).at_ns
 
 
-def _matches(record: Record, broker: int, line_of: re.Pattern[bytes]) -> list[re.Match[bytes]]:
-    """Return such lines of a broker's log; empty if the record lacks the log, or it is damaged."""
+def _matches(record: Record, broker: int, line_of: re.Pattern[bytes]) -> list[tuple[int, re.Match[bytes]]]:
+    """Return such lines of a broker's log, each with its time in ns; its first group is the time as text.
+
+    Empty if the record lacks the log, or it is damaged: also where such a line has no time.
+    """
+    lines = node_lines(record, "broker", (broker,))
     try:
-        return [match for line in node_lines(record, "broker", (broker,)) if (match := line_of.match(line)) is not None]
+        return [(time_ns(match[1], record.clocks), match) for line in lines if (match := line_of.match(line))]
     except UNREADABLE:
         return []
 
@@ -158,17 +162,17 @@ def truncations(record: Record, broker: int, *, of_segments: bool = False) -> li
     logs where a replica deletes its whole log, to begin where its leader's log starts.
     """
     return [
-        Truncation(match[2].decode(), broker, time_ns(match[1], record.clocks), int(match[3]))
-        for match in _matches(record, broker, _SEGMENTS_CUT if of_segments else _TRUNCATED)
+        Truncation(match[2].decode(), broker, at_ns, int(match[3]))
+        for at_ns, match in _matches(record, broker, _SEGMENTS_CUT if of_segments else _TRUNCATED)
     ]
 
 
 def epoch_starts(record: Record, broker: int) -> list[EpochStart]:
     """Return what a broker had as it began to lead or to follow."""
     found = []
-    for match in _matches(record, broker, _STARTS):
+    for at_ns, match in _matches(record, broker, _STARTS):
         epoch, log_end, high_watermark, before = map(int, match.group(4, 5, 6, 7))
-        place, at_ns, leads = match[3].decode(), time_ns(match[1], record.clocks), match[2] == b"Leader"
+        place, leads = match[3].decode(), match[2] == b"Leader"
         found.append(EpochStart(place, broker, at_ns, epoch, log_end, high_watermark, before, leads))
     return found
 
@@ -204,17 +208,12 @@ def clean_epoch_starts(record: Record) -> dict[TopicPartition, list[EpochStart]]
 def applied_isrs(record: Record, broker: int) -> list[AppliedIsr]:
     """Return the ISRs that a leader applied."""
     return [
-        AppliedIsr(
-            match[2].decode(),
-            time_ns(match[1], record.clocks),
-            tuple(int(member) for member in match[3].split(b",")),
-            int(match[4]),
-        )
-        for match in _matches(record, broker, _APPLIED)
+        AppliedIsr(match[2].decode(), at_ns, tuple(map(int, match[3].split(b","))), int(match[4]))
+        for at_ns, match in _matches(record, broker, _APPLIED)
     ]
 
 
 def line_times(record: Record, broker: int, says: bytes) -> list[int]:
     """Return when (ns) the broker's log says something that `_ASKED` keeps; empty if the record lacks that log."""
     line_of = re.compile(rb"^(\S+) .*" + re.escape(says))
-    return [time_ns(match[1], record.clocks) for match in _matches(record, broker, line_of)]
+    return [at_ns for at_ns, _ in _matches(record, broker, line_of)]

@@ -13,7 +13,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.clients import ClientName, ClientStep, StartClientStep
 from ebbtide.scenario.steps.disk import PowerLossStep, WipeDiskStep
 from ebbtide.scenario.steps.process import StopStep
-from ebbtide.scenario.steps.table import CLOCK_KINDS, NEEDS_A_SOUND_VOLUME
+from ebbtide.scenario.steps.table import CLOCK_KINDS, KINDS, NEEDS_A_SOUND_VOLUME
 
 TOUCHES = NEEDS_A_SOUND_VOLUME | CLOCK_KINDS
 """The kinds of steps that touch a disk or a clock."""
@@ -47,6 +47,15 @@ def client_downs(steps: Iterable[StepEntry]) -> list[ClientDown]:
         elif of_client and step.effect_ns is not None:
             of_client[-1] = of_client[-1]._replace(to_ns=step.effect_ns)
     return sorted((one for some in found.values() for one in some), key=lambda one: one.from_ns)
+
+
+def end_of_fault(step: StepEntry) -> int | None:
+    """Return when a step has no effect any more, in ns; None: never, or at no known time.
+
+    A step that nothing heals ends with its effect.
+    """
+    kind = KINDS.get(step.step)
+    return step.effect_ns if kind is not None and kind.healed_by is None else step.healed_ns
 
 
 def step_on_disks_of(

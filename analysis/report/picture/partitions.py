@@ -109,29 +109,10 @@ def records_of(
         yield RecordMark(
             at_ns=state.at_ns,
             metadata_offset=offset,
-            text=note or _other_change(before, state),
+            text=note,
             details=state_details(state, zero_ns),
         )
         before = state
-
-
-def _other_change(before: PartitionState | None, state: PartitionState) -> str:
-    """Return what changed while leader, ISR and ELR stayed."""
-    if before is None:
-        return "first state in the log"
-    changes = []
-    if state.adding != before.adding or state.removing != before.removing:
-        parts = [
-            f"{verb} {words.members(ids)}"
-            for verb, ids in (("adding", state.adding), ("removing", state.removing))
-            if ids
-        ]
-        changes.append(f"reassignment: {', '.join(parts)}" if parts else "the reassignment ends")
-    if state.last_known_elr != before.last_known_elr:
-        changes.append(f"last known leader: {words.members(state.last_known_elr, 'none')}")
-    if before.recovering and not state.recovering:
-        changes.append("recovered")
-    return "; ".join(changes) or "leader, ISR and ELR stay"
 
 
 def election_marks(

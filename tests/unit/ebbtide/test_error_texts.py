@@ -141,7 +141,7 @@ def test_a_value_of_some_lines_is_shown_whole() -> None:
 
 def test_an_error_without_a_place_has_no_line_of_one() -> None:
     error = UsageError("wrong value", got="x")
-    error.add_line(3)
+    error.at_line(3)
     assert error.render() == "wrong value\n  got:     x"
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analysis.judge.history.steps import end_of_fault
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.duties.duty import SECOND_NS, Duty, end_of_fault, finding_on_duties
+from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties
 from analysis.judge.rules.findings import Finding
 from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record

@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from analysis.judge.history.contact import end_of
 from analysis.judge.history.evidence import Row
+from analysis.judge.history.steps import end_of_fault
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
@@ -109,12 +109,6 @@ def healed_ns(record: Record) -> int | None:
                 return None
             times.append(end_ns)
     return None if record.proven_steps is None else max(times)
-
-
-def end_of_fault(step: StepEntry) -> int | None:
-    """Return when a step has no effect any more; a step that nothing heals ends with its effect."""
-    kind = KINDS.get(step.step)
-    return step.effect_ns if kind is not None and kind.healed_by is None else end_of(step)
 
 
 def _is_in_force(step: StepEntry, since_ns: int, until_ns: int) -> bool:

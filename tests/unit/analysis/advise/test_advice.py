@@ -183,7 +183,7 @@ def test_the_worst_partitions_come_first() -> None:
         ("last-replica", 1),
         ("reassigned", 1),
     ]
-    assert advice.dangers[0].examples == ("dead-0 (on broker 1, ISR none, ELR 2)",)
+    assert advice.dangers[0].examples == ("dead-0 (on broker 1, ISR none, ELR broker 2)",)
 
 
 def test_brokers_with_replicas_that_are_not_alive_are_named_and_count() -> None:

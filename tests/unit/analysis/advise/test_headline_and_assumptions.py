@@ -254,6 +254,17 @@ def test_another_spelling_of_a_metadata_version_is_refused_with_both(text: str, 
     assert (refused.value.next or "").startswith(f"--assume metadata.version={allowed.partition(',')[0]} ")
 
 
+@pytest.mark.parametrize(("text", "release"), [("3.9", "3.9.2"), ("4.4", "4.4.0"), ("4.1.1", "4.1.1")])
+def test_a_minor_release_is_its_newest_patch(text: str, release: str) -> None:
+    assert parse_assumption(f"kafka={text}").values == {"kafka": release}
+
+
+def test_a_minor_release_that_the_specification_does_not_know_is_refused_with_both_forms() -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_assumption("kafka=4.7")
+    assert refused.value.allowed == "3.3 to 4.4, such as 4.3 for its newest patch, or 4.3.1"
+
+
 def test_a_level_that_the_release_does_not_know_is_refused() -> None:
     with pytest.raises(UsageError, match=r"this release does not know this metadata\.version") as refused:
         assumed("metadata.version=25", cluster("3.9", topic("orders", 3, 2)))

@@ -92,6 +92,29 @@ def test_a_lost_record_has_its_election_its_cause_and_its_clause(lost: Path) -> 
     assert "It was committed: it was acked with acks=all, and the HW had passed it." in reasons
 
 
+@pytest.mark.parametrize(
+    ("end", "led_between", "finding"),
+    [
+        (0, False, "this leader did not have the record when it was elected."),
+        (500, False, "the run left no log of that moment, which would say whether this leader had it."),
+        (None, False, "the run left no log of that moment, which would say whether this leader had it."),
+        (0, True, "the run left no log of that moment, which would say whether this leader had it."),
+    ],
+)
+def test_the_proof_of_a_lost_disk_says_that_the_next_leader_had_no_record(
+    tmp_path: Path, end: int | None, led_between: bool, finding: str
+) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.state(11, isr=[1])
+    send(story, 1, at=1)
+    story.power_loss(12, 1, end=end)
+    story.state(15, leader=2 if led_between else -1)
+    story.state(21, leader=1)
+    reasons = [one.text for one in life_of(finish(story), 1).reasons if one.text.startswith("Leader epoch 2, ")]
+    assert [text.partition(": ")[2] for text in reasons] == [finding]
+
+
 def test_what_people_noted_during_a_watch_proves_nothing(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     assert story.steps

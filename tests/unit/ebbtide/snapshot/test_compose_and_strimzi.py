@@ -155,7 +155,7 @@ def test_all_that_is_wrong_in_a_compose_file_is_one_error_with_lines(tmp_path: P
     assert "metadata in ZooKeeper" in refused(
         tmp_path, "services:\n  k:\n    image: cp-kafka\n    environment: {KAFKA_ZOOKEEPER_CONNECT: 'z:2181'}\n"
     )
-    assert "(line 4)" in refused(tmp_path, "services:\n  k:\n    image: [\n")
+    assert "(line 4, column 1)" in refused(tmp_path, "services:\n  k:\n    image: [\n")
     assert "the same key twice" in refused(tmp_path, "services:\n  k: {}\n  k: {}\n")
 
 
@@ -171,6 +171,7 @@ def test_strimzi_resources_of_several_files_are_one_cluster(tmp_path: Path) -> N
     assert factors(snapshot)[NEXT_TOPIC] == 3
     assert "of-another" not in factors(snapshot)
     said = " / ".join(snapshot.assumed)
+    assert said.startswith("Dropped: KafkaTopic of-another: strimzi.io/cluster is other, and not main / ")
     assert "the storage of data is ephemeral: a pod that moves has an empty disk" in said
     assert "racks are those of zone" in said
 

@@ -43,14 +43,14 @@ def partition(**changes: Any) -> list[dict[str, Any]]:
     ("changes", "says"),
     [
         ({"snapshot_version": 2}, "newer Ebbtide"),
-        ({"snapshot_version": "one"}, "not a snapshot"),
-        ({"topics": 3}, "not a snapshot"),
+        ({"snapshot_version": "one"}, "does not describe a cluster"),
+        ({"topics": 3}, "does not describe a cluster"),
         ({"topics": partition(replicas=[1, 1])}, "replicas"),
         ({"topics": partition(replicas=[])}, "replicas"),
         ({"topics": partition(replicas=list(range(200)))}, "replicas"),
         ({"topics": partition(isr=[3])}, "ISR"),
         ({"topics": partition() * 2}, "two topics with one name"),
-        ({"topics": [{"name": "a\x1b[2J", "partitions": [{}]}]}, "not a snapshot"),
+        ({"topics": [{"name": "a\x1b[2J", "partitions": [{}]}]}, "does not describe a cluster"),
         ({"topics": [{"name": "../t", "partitions": partition()[0]["partitions"]}]}, "a topic named"),
         ({"topics": [{"name": "t", "partitions": []}]}, "no partition"),
         ({"topics": [{**partition()[0], "configs": {"min.insync.replicas": "two"}}]}, "min.insync.replicas"),
@@ -68,7 +68,7 @@ def test_a_file_that_no_cluster_wrote_is_one_error(tmp_path: Path, changes: dict
 def test_bytes_that_are_no_snapshot_are_one_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "cluster.json"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match="not a snapshot"):
+    with pytest.raises(UsageError, match="does not describe a cluster"):
         read_snapshot(path)
 
 

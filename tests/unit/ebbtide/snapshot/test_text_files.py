@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.advise.advice import advise
+from analysis.advise.headline import headline
 from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot, read_snapshot, write_snapshot
 from ebbtide.snapshot.planned import NEXT_TOPIC
@@ -96,7 +98,7 @@ def test_a_snapshot_of_files_can_be_saved_and_read(tmp_path: Path) -> None:
     ("texts", "says"),
     [
         ({"topics": TOPICS.replace("1,2,3", "1,two")}, "not ids of brokers"),
-        ({"topics": TOPICS.replace("Replicas: 4", "Replicas: 4,4")}, "not of a real cluster"),
+        ({"topics": TOPICS.replace("Replicas: 4", "Replicas: 4,4")}, "the files do not describe a real cluster"),
         ({"features": FEATURES.replace("4.1-IV1", "next")}, "not a feature with its levels"),
         ({"server": SERVER.replace("factor=3", "factor=many")}, "not a value of this setting"),
         ({"server": SERVER + "node.id=one\n"}, "node.id"),
@@ -109,6 +111,53 @@ def test_what_makes_no_sense_is_one_error(texts: dict[str, str], says: str, tmp_
     with pytest.raises(UsageError) as refused:
         read(tmp_path, **texts)
     assert says in refused.value.render()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what", "where"),
+    [
+        ("c.yaml", "a: b: c\n", "broken YAML", "(line 1, column 5)"),
+        ("c.yml", "services:\n  k:\n    image: [\n", "broken YAML", "(line 4, column 1)"),
+        ("c.json", '{"snapshot_version": 1,\n x}', "broken JSON", "(line 2, column 2)"),
+        ("c.txt", '{"brokers": [\n', "broken JSON", "(line 2, column 1)"),
+        ("c.properties", "node.id=1\n# two\nprocess.roles=\\\n  broker\na.b=\\u00zz\n", "no four", "(line 5)"),
+        ("c.properties", "node.id=1\nprocess.roles broker\n", "a line is no property", "(line 2)"),
+    ],
+)
+@pytest.mark.parametrize("beside", [[], ["topics.txt"]])
+@pytest.mark.parametrize("verb", [["advise"], ["scenarios", "from"]])
+def test_a_broken_file_is_said_to_be_broken_and_where(
+    verb: list[str],
+    beside: list[str],
+    name: str,
+    text: str,
+    what: str,
+    where: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / name).write_text(text)
+    (tmp_path / "topics.txt").write_text(TOPICS)
+    assert main([*verb, *(str(tmp_path / one) for one in [name, *beside])]) == 4
+    first, *said = capsys.readouterr().err.splitlines()
+    assert what in first
+    assert f"{name} {where}" in " ".join(" ".join(said).split())
+    assert said[-1] == "  next:    correct the file, and type the same command again"
+
+
+def test_a_continued_line_of_a_server_properties_is_read(tmp_path: Path) -> None:
+    server = "node.id=7\nprocess.roles=broker\nlisteners=PLAINTEXT://a:1,\\\n  SSL://b:2\nmin.insync.replicas=2\n"
+    assert read(tmp_path, server=server).brokers[-1].configs == {"min.insync.replicas": "2"}
+
+
+def test_danger_in_files_is_not_said_of_a_cluster_that_was_read(tmp_path: Path) -> None:
+    listing = "Topic: a\tPartition: 0\tLeader: 2\tReplicas: 1,2,3\tIsr: 2\n"
+    features = FEATURES.replace("4.1-IV1", "4.3-IV0")
+    advice = advise(read(tmp_path, topics=listing, features=features))
+    assert headline(advice).text == "1 partition in danger in these files"
+    assert advice.dangers[0].examples == ("a-0 (on brokers 1,2,3, ISR broker 2)",)
+    whole = advise(read(tmp_path, topics=listing.replace("Isr: 2", "Isr: 1,2,3"), features=features))
+    assert headline(whole).when_read == "In these files, each partition has a leader, and all replicas in the ISR."
 
 
 def test_the_command_asks_for_the_release_and_says_what_is_assumed(

@@ -30,12 +30,12 @@ def test_own_entries_count_before_merged_ones() -> None:
     [
         (b"a: &a [*a]\n", "stands for a part of itself"),
         (b"- " * 5000, "nested too deep"),
-        (b"a: [1\nb: 2\n", "not YAML"),
-        (b"a: \x07\n", "not YAML"),
+        (b"a: [1\nb: 2\n", "broken YAML"),
+        (b"a: \x07\n", "broken YAML"),
         (b"\xff\xfe\xff", "not UTF-8"),
         (b"? [a]\n: 1\n", "a key is no text"),
         (b"a: 1\na: 2\n", "the same key twice"),
-        (b"a: !!python/object/apply:os.system [x]\nb: *none\n", "not YAML"),
+        (b"a: !!python/object/apply:os.system [x]\nb: *none\n", "broken YAML"),
     ],
 )
 def test_a_wrong_file_is_one_error(content: bytes, says: str) -> None:

@@ -191,8 +191,12 @@ def test_runs_lists_newest_first_and_damaged_ones_as_such(
 
 
 def test_runs_tells_which_record_is_a_replay(
-    records: dict[str, Path], stories: dict[Path, Story], capsys: pytest.CaptureFixture[str]
+    records: dict[str, Path],
+    stories: dict[Path, Story],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
     story = stories[records["contradicts"]]
     story.change(replay_of="predicted")
     story.write()
@@ -201,8 +205,7 @@ def test_runs_tells_which_record_is_a_replay(
     assert [(row["run_id"], row["replay_of"]) for row in rows if "replay_of" in row] == [("contradicts", "predicted")]
     main(["runs", "--runs", str(records["predicted"].parent)])
     (shown,) = [line for line in capsys.readouterr().out.splitlines() if "replay" in line]
-    assert shown.startswith(str(records["contradicts"]))
-    assert shown.endswith("hand-made (replay)")
+    assert shown.endswith(f"  {records['contradicts']} (hand-made, replay)")
 
 
 def test_runs_shows_what_is_not_known_as_a_question_mark(

@@ -122,7 +122,18 @@ def test_only_whole_records_are_packed(folder: Path, capsys: pytest.CaptureFixtu
         ("runs/b-run", "b.tgz", "no such run record"),
         ("runs/a-run", "b.zip", "not the name of an archive"),
         ("runs", "runs/b.tgz", "the archive would be in the record"),
-        ("runs/a-run", "run.tgz", "the archive cannot be written there"),
+        ("runs/a-run", "nowhere/run.tgz", "the archive cannot be written there"),
+        ("runs/a-run", "run.tgz", "the archive exists already"),
     ):
         assert main(["runs", "pack", record, archive]) == ExitCode.USAGE
-        assert what in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert what in said
+    assert "next:    rm run.tgz    (or name another archive)" in said
+
+
+def test_what_a_killed_pack_left_is_gone_after_the_next_one(folder: Path) -> None:
+    left = folder / ".again.tgz.part.tgz"
+    left.write_bytes(b"half of an archive")
+    assert main(["runs", "pack", "runs/a-run", "again.tgz"]) == ExitCode.AS_PREDICTED
+    assert not left.exists()
+    assert (folder / "again.tgz").read_bytes() == (folder / "run.tgz").read_bytes()

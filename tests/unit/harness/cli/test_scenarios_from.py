@@ -30,6 +30,11 @@ spec:
       authorizer.class.name: example.Own
       no.such.setting: 1
 """
+OF_ANOTHER = "".join(
+    f"---\napiVersion: kafka.strimzi.io/v1\nkind: {kind}\n"
+    f"metadata: {{name: {name}, labels: {{strimzi.io/cluster: other}}}}\n"
+    for kind, name in [("KafkaNodePool", "spare"), *(("KafkaTopic", one) for one in "abcd")]
+)
 
 
 def made(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Scenario, str]:
@@ -44,7 +49,7 @@ def test_a_large_cluster_is_scaled_and_what_was_dropped_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "Main Cluster.yaml"
-    file.write_text(LARGE)
+    file.write_text(LARGE + OF_ANOTHER)
     scenario, said = made(capsys, file)
     assert scenario.name == "from-main-cluster"
     assert scenario.kafka == ("4.0.2",)
@@ -52,7 +57,10 @@ def test_a_large_cluster_is_scaled_and_what_was_dropped_is_said(
     assert scenario.cluster.broker_properties["num.io.threads"] == "5"
     assert (scenario.topics["t"].replication_factor, scenario.topics["t"].min_isr) == (3, 1)
     assert scenario.predictions[0].loss.committed == "some"
+    assert scenario.description.startswith("Written by `ebbtide scenarios from` for Kafka 4.0.2")
     for what in (
+        "Dropped: KafkaNodePool spare: strimzi.io/cluster is other, and not main",
+        "Dropped: KafkaTopic a, b, c and 1 more: strimzi.io/cluster is other, and not main",
         "Dropped: 3 of 9 brokers: at most 6 run on one machine",
         "Dropped: 9 controllers are 3 here",
         "Dropped: nodes that are broker and controller are two nodes each",

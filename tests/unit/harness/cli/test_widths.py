@@ -28,7 +28,7 @@ WHOLE = 10_000
 RUNS = Path(__file__).parents[3] / "data" / "runs"
 LEFT_OUT = re.compile(r"\(no room for: ([^;]*); [^)]*\)")
 """What a table says of columns that it has no room for."""
-COMMAND = re.compile(r"\s*(next:\s+)?ebbtide ")
+COMMAND = re.compile(r"\s*ebbtide ")
 
 
 HELP = [shlex.join([*path, "--help"]) for path, _ in commands()]
@@ -98,7 +98,8 @@ def is_foldable(line: str) -> bool:
 
 def broken_words(text: str, whole: str) -> list[str]:
     """Return the words of a text that are not in the text without folds."""
-    return list((Counter(LEFT_OUT.sub("", text).split()) - Counter(whole.split())).elements())
+    unfolded = LEFT_OUT.sub("", text).replace(" \\\n", " ")
+    return list((Counter(unfolded.split()) - Counter(whole.split())).elements())
 
 
 @pytest.mark.parametrize("words", [*HELP, *LISTINGS, *MISTAKES])
@@ -111,6 +112,21 @@ def test_each_line_fits_and_no_word_is_broken(
         assert text
         assert broken_words(text, whole) == []
         assert too_wide(text, columns) == []
+
+
+@pytest.mark.parametrize("folder_name", ["runs", "a-folder-with-the-long-name-of-a-mounted-disk"])
+def test_the_list_of_runs_has_all_its_columns_on_a_terminal_of_80(
+    folder_name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if folder_name != "runs":
+        Path("runs").rename(folder_name)
+    lines = printed(f"runs --runs {folder_name}", 80, monkeypatch, capsys).splitlines()
+    assert lines[0].split()[:4] == ["outcome", "acked", "lost", "size"]
+    assert max(map(len, lines)) <= 80
+    row = next(at for at, line in enumerate(lines) if line.startswith("as-predicted  2,000  2,000"))
+    name = f"{folder_name}/last-replica-standing-3.9.1"
+    assert lines[row + (folder_name != "runs")].split()[-1] == name
+    assert not any("no room" in line for line in lines)
 
 
 @pytest.mark.parametrize("minor", quick_first(["4.3", "3.6"]))
@@ -145,11 +161,37 @@ def test_what_programs_read_is_never_folded(
         ("  - a long element", ["  - a long", "    element"]),
         ("error: some words here", ["error: some", "    words here"]),
         ("see /a/very/long/path now", ["see", "  /a/very/long/path", "  now"]),
-        ("  next:    ebbtide analyze here    (to see)", ["  next:    ebbtide analyze here", "    (to see)"]),
+        ("  next:    ebbtide x    (to see)", ["  next:    ebbtide \\", "      x    (to", "    see)"]),
     ],
 )
 def test_a_line_is_folded_below_its_text(line: str, lines: list[str]) -> None:
     assert fold_line(line, 14) == lines
+
+
+COMMANDS = [
+    "ebbtide advise --bootstrap broker1.example:9092,broker2.example:9092 --save cluster.json",
+    f"ebbtide scenarios show 'a b {'c' * 30}' --x \"d e\" {'y' * 50}",
+    f"ebbtide run {'don' * 20} --kafka 3.9.1 --runtime local --name {'n' * 50}",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_long_command_is_folded_as_a_shell_continues_it(command: str) -> None:
+    lines = fold_line(f"  next:    {command}", 80)
+    assert max(map(len, lines)) <= 80
+    continued = "\n".join(lines).removeprefix("  next:    ")
+    assert shlex.split(continued.replace("\\\n", "")) == shlex.split(command)
+    assert len(lines) == 1 + continued.count(" \\\n")
+
+
+def test_a_command_behind_a_sentence_is_folded_in_the_same_way() -> None:
+    lines = fold_line(f"not judged; next: ebbtide analyze runs/{'a' * 40} runs/{'b' * 40}", 80)
+    assert lines == ["not judged; next:", f"  ebbtide analyze runs/{'a' * 40} \\", f"    runs/{'b' * 40}"]
+
+
+def test_a_path_that_fits_in_no_line_stays_behind_its_command() -> None:
+    line = f"  next:    ebbtide analyze {'/folder' * 12}"
+    assert fold_line(line, 80) == [line]
 
 
 def test_each_shipped_scenario_is_in_a_group_and_the_list_begins_with_where_to_start(

@@ -52,8 +52,8 @@ def test_a_truncation_after_the_join_is_what_the_verdict_names_and_not_kip_903(t
 
 @pytest.mark.parametrize(
     "line",
-    [log_line(13, 0), log_line(19, 0), log_line(16, 100), log_line(16, 0, "t-1"), ""],
-    ids=["before-the-join", "after-the-election", "above-the-record", "other-partition", "none"],
+    [log_line(13, 0), log_line(19, 0), log_line(16, 100), log_line(16, 0, "t-1"), log_line(16, 0)[1:], ""],
+    ids=["before-the-join", "after-the-election", "above-the-record", "other-partition", "without-a-time", "none"],
 )
 def test_another_truncation_leaves_the_blame_on_the_join(tmp_path: Path, line: str) -> None:
     verdict = joined_and_elected(tmp_path, line).judge()
