@@ -163,11 +163,8 @@ WAITING = f'step = "wait"\n{STEP}'
         ),
         ("partitions = 3", "partitions = 0", {"topics.t.partitions"}),
         ("partitions = 3", 'partitions = "3"', {"topics.t.partitions"}),
-        ("[topics.t]", "[topic.t]", {"topic"}),
         ('acks = "all"\ncount = 100000', 'acks = "most"', {"producers[0].acks"}),
         ("count = 100000\n", 'rate_per_s = "fast"\n', {"producers[0].rate_per_s"}),
-        ("count = 100000\n", "cuont = 100000\n", {"producers[0].cuont"}),
-        ("[[predictions]]", "[[prediction]]", {"prediction"}),
         (
             "[topics.t]",
             '[cluster]\nbrokers = "five"\n[topics.u]\nreplication_factor = 5\n[topics.t]',
