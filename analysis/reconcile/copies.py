@@ -10,7 +10,8 @@ consumer passed it over (the module final_log_rows): it was not committed.
 
 When it cannot tell, for both kinds: where the run is not complete, since a copy may have no row. Where no
 read_committed consumer read the topic that is copied to from where the final read began to its end, so that copies in
-doubt stay in doubt. A record without the table says nothing of copies, and there is nothing to judge.
+doubt stay in doubt. Where such a consumer got another record at the offset of a copy. A record without the table says
+nothing of copies, and there is nothing to judge.
 """
 
 from __future__ import annotations
@@ -74,9 +75,12 @@ def copies_of(work: Work) -> DataFrame | None:
         .groupBy("run", "value")
         .agg(F.max(F.col("isolation") == "read_committed").alias("shown"), F.max("final").alias("standing"))
     )
+    # Where a session got another record, the log was cut since: the copy was not there to be passed over.
+    returned = tables.polls.where("NOT final AND isolation = 'read_committed'").select(*PARTITION, "offset").distinct()
     passed = (
         tables.polls.where("final")
         .join(of_copies, ["run", "value"], "left_semi")
+        .join(returned, [*PARTITION, "offset"], "left_anti")
         .join(F.broadcast(sessions), PARTITION)
         .where("exists(sessions, one -> one.read_committed AND one.first < offset AND offset < one.last)")
         .select("run", "value", F.lit(True).alias("passed"))

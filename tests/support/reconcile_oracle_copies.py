@@ -81,9 +81,14 @@ def is_visible(value: int, tables: PlacedTables, manifest: Manifest, *, certainl
 
 
 def _is_passed_over(rows: list[Row], tables: PlacedTables, manifest: Manifest) -> bool:
-    """Whether a read_committed session has a row below one of these, and above it a row that is in the final log."""
+    """Whether a read_committed session has a row below one of these, and above it a row that is in the final log.
+
+    No such session may have a row at its offset.
+    """
     for row in rows:
         here = [one for one in tables.polls_at(place_of(row)) if one["isolation"] == "read_committed"]
+        if any(one["offset"] == row["offset"] and not is_final(one, manifest) for one in here):
+            continue
         below = {(one["consumer"], one["session"]) for one in here if one["offset"] < row["offset"]}
         above = [one for one in here if one["offset"] > row["offset"] and not is_final(one, manifest)]
         if any((one["consumer"], one["session"]) in below and is_in_final_read(one, tables, manifest) for one in above):

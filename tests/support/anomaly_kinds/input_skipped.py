@@ -50,6 +50,14 @@ CASES: Cases = {
             lambda b: passed_over(copy(inputs(b, 1, 2, 3), 12, of=1, outcome="unknown")),
             {"input-skipped": [(1, 2)]},
         ),
+        "a copy in doubt was not passed over where the session got another record, which was cut since": (
+            lambda b: passed_over(
+                copy(inputs(b, 1, 2, 3), 12, of=1, outcome="unknown").read(
+                    98, at=12, partition=1, isolation="read_committed", session=11
+                )
+            ),
+            {"inconsistent-offset": [(12, None)], "vanished": [(12, 98)]},
+        ),
         "an input at the committed offset is not due yet": (
             lambda b: copy(inputs(b, 1, 2), 11, of=0).answer(None, 1, group="copiers"),
             {},
@@ -102,6 +110,7 @@ MUTANTS: tuple[Mutant, ...] = (
     (rule, 'F.max("offset")', 'F.min("offset")'),
     (rule, 'where("may_be_visible")', 'where("visible")'),
     (copies, "OR NOT passed", "OR TRUE"),
+    (copies, "NOT final AND isolation", "final AND isolation"),
     (copies, "offset < one.last", "TRUE"),
     (rule, "NOT txn_outcome <=> 'committed'", "txn_outcome = 'unknown'"),
     (rule, "NOT txn_outcome <=> 'committed'", "txn_outcome = 'aborted'"),
