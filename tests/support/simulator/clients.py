@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ebbtide.journal.outcomes import EXPIRED_UNSENT, outcome_of_last_answer
 from usual_rows import usual_row
 
 from simulator.script import MS, SECOND
@@ -50,6 +51,11 @@ class Send:
         """Which request is on its way; a producer ignores answers to earlier ones."""
         self.entry: Entry | None = None
         """The record that was acked."""
+
+    def fails(self, error: str, at: int) -> None:
+        """Note the last error as a real client does: a leader that was deposed may have appended the record."""
+        self.status = outcome_of_last_answer(error, is_only_attempt=self.attempt <= 1)
+        self.error, self.done_at = error, at
 
 
 Request = tuple[Send, int]
@@ -127,8 +133,8 @@ class Clients:
             self._refresh(who, send.partition)
             if tries:
                 sim.later(150 * MS, self._try, send, tries - 1)
-            elif send.status == "unknown":
-                send.status, send.error, send.done_at = "failed", "TIMED_OUT", self.noted(sim.now)
+            elif send.done_at is None:
+                send.fails("KafkaTimeoutError" if send.attempt else EXPIRED_UNSENT, self.noted(sim.now))
             return
         send.attempt += 1
         if sim.setup.retries:
@@ -137,7 +143,7 @@ class Clients:
 
     def _send_again(self, send: Send, tries: int, attempt: int) -> None:
         """Send a record once more that nobody answered; the earlier request may have been carried out."""
-        if tries and send.attempt == attempt and send.status == "unknown":
+        if tries and send.attempt == attempt and send.done_at is None:
             self._refresh(f"producer-{send.number}", send.partition)
             self._try(send, tries - 1)
 
@@ -166,7 +172,7 @@ class Clients:
         if tries:
             self._sim.later(150 * MS, self._try, send, tries - 1)
         else:
-            send.status, send.error, send.done_at = "failed", error, self.noted(self._sim.now)
+            send.fails(error, self.noted(self._sim.now))
 
     def answered(self, request: Request, node: int, entry: Entry, error: str | None) -> None:
         """Let a broker's answer travel to the producer."""
@@ -179,11 +185,11 @@ class Clients:
     def _note(self, send: Send, attempt: int, entry: Entry, error: str | None) -> None:
         if self._sim.now - send.sent_at > _TIMEOUT or send.attempt != attempt:
             return
-        send.done_at = self.noted(self._sim.now)
-        if error is None:
-            send.status, send.offset, send.entry = "acked", entry.offset, entry
+        at = self.noted(self._sim.now)
+        if error is not None:
+            send.fails(error, at)
         else:
-            send.status, send.error = "failed", error
+            send.status, send.offset, send.entry, send.done_at = "acked", entry.offset, entry, at
 
     def _poll(self, consumer: int) -> None:
         sim = self._sim
