@@ -291,8 +291,9 @@ class Workload:
         return msgspec.json.decode(result.read_bytes(), type=FinalRead)
 
     def stop(self, timeout_s: float = 10.0) -> list[ClientEnd]:
-        """End the clients that run; returns how every client ended."""
-        return _end(self._running_clients(), timeout_s)
+        """End the clients that run, the sampler last; returns how every client ended."""
+        *others, sampler = self._running_clients()
+        return [*_end(others, timeout_s), *_end([sampler], timeout_s)]
 
     def close(self) -> None:
         """Kill the clients that still run; never raises for a client that has ended."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
 from array import array
 from collections import deque
@@ -59,9 +60,14 @@ class BrokerAsker(threading.Thread, ABC):
         )
 
     def run(self) -> None:
-        """Ask until stopped; ask a broker that does not answer again after the interval."""
+        """Ask until stopped, and once more then; ask a broker that does not answer again after the interval.
+
+        The sampler stops last. What a member of a group committed as it ended is therefore asked for, too.
+        """
+        is_last = False
         try:
-            while not self._stopping.wait(self._interval_ms() / 1000):
+            while not is_last:
+                is_last = self._stopping.wait(self._interval_ms() / 1000)
                 with contextlib.suppress(WireError):
                     self._connection.connect()
                     if not self._ask():
@@ -202,8 +208,11 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> ClientState:
     status.set_state(ClientState.RUNNING)
     try:
         while True:
-            # Read before the flush, so that the observations until the stop are still written.
+            # Read before the flush, so that the last observations are still written.
             stopping_now = bool(stop)
+            if stopping_now:
+                stopping.set()
+                _join(threads, (config.connect_timeout_ms + config.request_timeout_ms) / 1000)
             rows = array("q")
             for _ in range(len(marks)):
                 mark = marks.popleft()
@@ -223,6 +232,13 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> ClientState:
             pause(_FLUSH_S)
     finally:
         stopping.set()
+
+
+def _join(threads: Sequence[threading.Thread], timeout_s: float) -> None:
+    """Wait for the last answers; a broker that says nothing holds up nobody for longer than one request."""
+    deadline = time.monotonic() + timeout_s
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def main(argv: Sequence[str]) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ebbtide.journal.outcomes import EXPIRED_UNSENT, outcome_of_last_answer
 from usual_rows import usual_row
 
+from ebbtide.journal.outcomes import EXPIRED_UNSENT, outcome_of_last_answer
 from simulator.script import MS, SECOND
 
 if TYPE_CHECKING:

@@ -90,8 +90,10 @@ def broker() -> Iterator[Callable[[Reply], Broker]]:
         item.close()
 
 
-def _sample(brokers: dict[int, str], enough: Callable[[list[tuple[int, ...]]], bool]) -> list[tuple[int, ...]]:
-    config = sampler_config(brokers=brokers, interval_ms=5, request_timeout_ms=300)
+def _sample(
+    brokers: dict[int, str], enough: Callable[[list[tuple[int, ...]]], bool], *, interval_ms: int = 5
+) -> list[tuple[int, ...]]:
+    config = sampler_config(brokers=brokers, interval_ms=interval_ms, request_timeout_ms=300)
     marks: deque[tuple[int, ...]] = deque()
     stopping = threading.Event()
     threads = [BrokerSampler(config, broker, marks, stopping) for broker in brokers]
@@ -115,6 +117,10 @@ def test_only_a_leaders_answer_is_a_row_with_its_epoch_and_times(broker: Callabl
     for topic, partition, id_, epoch, offset, asked, at in marks:
         assert (topic, partition, id_, epoch, offset) == (0, 0, 1, 7, 42)
         assert before <= asked <= at <= time.time_ns()
+
+
+def test_a_sampler_that_is_stopped_asks_once_more(broker: Callable[[Reply], Broker]) -> None:
+    assert len(_sample({1: broker(_answer(0, 42, 7)).address}, lambda marks: True, interval_ms=3_600_000)) == 1
 
 
 def test_a_silent_broker_holds_up_no_other(broker: Callable[[Reply], Broker]) -> None:
