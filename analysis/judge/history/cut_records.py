@@ -1,7 +1,7 @@
 """Finds committed records that a replica cut off its log, by the lines of its node's log.
 
 A replica that follows a new leader cuts off what that leader does not have. Each leader has what is committed, unless a
-disk lost it or an election left ISR and ELR. So these records must stay:
+disk lost it, an election left ISR and ELR, or the ELR was wrong (the clause leaves these out). So these must stay:
 
 - They were acked with acks=all before the cut, and sent after all such events.
 - The replica had them: it was in the ISR from the state before they were sent until they were acked, and it has been a
@@ -28,11 +28,10 @@ from ebbtide.record.rows import PartitionState
 
 
 class CutRecords(NamedTuple):
-    """How many truncations there were, and the first committed record of each that cut one off."""
+    """How many truncations there were; of each that cut committed records off, the first one and how many."""
 
     truncations: int
-    first: Sequence[Row]
-    records: int
+    found: Sequence[tuple[Row, int]]
 
 
 class _CutOff:
@@ -104,7 +103,7 @@ class FindCutRecords(Scan[CutRecords]):
         """Return the records."""
         every = [(place, one) for place, cuts in self._cuts.items() for one in cuts]
         found = [({"topic": topic, "partition": partition, **one.first}, one) for (topic, partition), one in every]
-        return CutRecords(len(every), [row for row, one in found if one.count], sum(one.count for _, one in every))
+        return CutRecords(len(every), [(row, one.count) for row, one in found if one.count])
 
 
 def _judged_places(record: Record) -> list[tuple[str, int]]:

@@ -1,7 +1,10 @@
-"""What the clauses on transactions share: whether a log of the run may have lost records."""
+"""What clauses share: whether a log of the run may have lost records, and which elections from the ELR lost some."""
 
 from __future__ import annotations
 
+from analysis.judge.rules.judged import Judged
+from analysis.reconcile.model import LostRange
+from analysis.record.elections import ElectionEvent
 from analysis.record.record import Record
 from ebbtide.record.log_losses import log_losses
 
@@ -20,3 +23,19 @@ def why_lossy(record: Record) -> str | None:
     if any(one.road not in _CLEAN_ROADS or one.removes_isr for one in record.elections):
         return "an election outside ISR and ELR may have cost a marker, or what the coordinator knew"
     return None
+
+
+def elections_from_a_wrong_elr(judged: Judged) -> list[ElectionEvent]:
+    """Return the elections from the ELR that lost records, for which another clause accuses whoever kept that ELR.
+
+    Replicas that follow such a leader cut off what it never had, as KIP-101 has it. Where several elections may have
+    lost a record, each of them counts.
+    """
+    lost = [one for one in judged.blamed_of(LostRange) if _may_be_from_the_elr(one.attribution.election)]
+    places = {(one.items.topic, one.items.partition) for one in lost}
+    elections = judged.record.elections if places else ()
+    return [one for one in elections if one.road == "elr" and (one.after.topic, one.after.partition) in places]
+
+
+def _may_be_from_the_elr(election: ElectionEvent | None) -> bool:
+    return election is None or election.road == "elr"

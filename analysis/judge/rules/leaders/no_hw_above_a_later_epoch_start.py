@@ -3,6 +3,7 @@
 A broker logs its HW when it begins to lead or to follow in an epoch. It has that HW from epochs in which it led or
 followed before, or from its checkpoint. A leader logs where its log ends when it begins to lead. Both lines are held
 against each other, whenever they were written, if no disk lost records of the partition and each election was clean.
+An election from an ELR that was wrong is accused by the clause on lost records, and here it excuses what followed.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from analysis.judge.history.log_lines import EpochStart, clean_epoch_starts
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.lossy import elections_from_a_wrong_elr
 
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
     exercised = 0
     violations: list[Row] = []
+    wrong = {(one.after.topic, one.after.partition) for one in elections_from_a_wrong_elr(judged)}
     for at, lines in clean_epoch_starts(record).items():
+        if at in wrong:
+            continue
         started: dict[int, EpochStart] = {}
         for line in sorted(lines, key=lambda one: one.log_end):
             if line.leads:

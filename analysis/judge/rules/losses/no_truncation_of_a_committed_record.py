@@ -8,14 +8,27 @@ against what had been acked by then (`analysis.judge.history.cut_records`).
 from __future__ import annotations
 
 from analysis.judge.history.cut_records import FindCutRecords
+from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.lossy import elections_from_a_wrong_elr
+from analysis.record.clock_steps import CLOCKS_AGREE_NS
+from analysis.record.elections import ElectionEvent
 
 
 def _check(judged: Judged) -> Finding:
-    found, doubt = judged.record.seen(FindCutRecords), judged.record.why_metadata_may_be_undone
-    return finding(exercised=found.truncations, violations=found.first, cases=found.records, doubt=doubt)
+    cuts, doubt = judged.record.seen(FindCutRecords), judged.record.why_metadata_may_be_undone
+    elections = elections_from_a_wrong_elr(judged) if cuts.found else []
+    found = [(row, count) for row, count in cuts.found if not any(_explains(one, row) for one in elections)]
+    rows, cases = [row for row, _ in found], sum(count for _, count in found)
+    return finding(exercised=cuts.truncations, violations=rows, cases=cases, doubt=doubt)
+
+
+def _explains(election: ElectionEvent, cut: Row) -> bool:
+    after = election.after
+    is_before = after.at_ns <= int(str(cut["truncated_ns"])) + CLOCKS_AGREE_NS
+    return is_before and (after.topic, after.partition) == (cut["topic"], cut["partition"])
 
 
 RULE = Clause(

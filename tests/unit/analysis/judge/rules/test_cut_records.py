@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import status_of
+from clause_cases import checked, judged, status_of
 
+from analysis.judge.history.evidence import AttributedAnomaly, Attribution
 from analysis.judge.rules.losses import no_truncation_of_a_committed_record as rule
+from analysis.reconcile.model import LostRange
 
 LED = "leader=1; at=30 leader=3 isr=2,3"
 
@@ -54,6 +56,31 @@ def test_an_unclean_leader_may_lack_the_record(tmp_path: Path) -> None:
     unclean = "leader=1; at=25 leader=-1 isr=1; at=30 leader=3 isr=3 leader_recovery_state=1"
     assert status(tmp_path, led=unclean) == "holds"
     assert status(tmp_path / "later", led=f"{LED}; at=50 leader=1 isr=1 leader_recovery_state=1") == "violated"
+
+
+ELR = "leader=1; at=25 leader=-1 isr=- elr=3; at=30 leader=3 isr=3 elr=-"
+
+
+@pytest.mark.parametrize(("partition", "found"), [(0, "holds"), (1, "violated")])
+def test_a_leader_from_a_wrong_elr_that_lost_records_may_lack_this_one(
+    tmp_path: Path, partition: int, found: str
+) -> None:
+    assert status(tmp_path / "none lost", led=ELR) == "violated"
+    lost = LostRange(
+        kind="lost",
+        topic="t",
+        partition=partition,
+        count=1,
+        acks=-1,
+        committed=True,
+        first_offset=3,
+        last_offset=3,
+        first_done_ns=0,
+        last_done_ns=0,
+    )
+    blamed = AttributedAnomaly(items=lost, committed=True, attribution=Attribution(cause=None, election=None, why=""))
+    on = judged(tmp_path / "none lost" / "record", blamed=[blamed])
+    assert checked(rule, on).found.status == found
 
 
 def test_a_leader_whose_disk_lost_the_record_may_lack_it(tmp_path: Path) -> None:
