@@ -12,6 +12,9 @@ records, with its decoder beside it, through the same relay that does not record
 order changes from round to round. The CPU time of what passes the bytes on is measured too: unlike a rate, it hardly
 depends on what else the host does.
 
+With --sustained it measures what a client gets that produces for long: before the spool is full, and once clients wait
+for the decoder.
+
 Targets: recording, at least 0.7 of the rate without; not below the port of before; the p50 of one send at most 0.5 ms
 more than without recording. A rate is compared with that of the same round, and the median of the rounds counts. The
 exit code is 1 if a target is missed.
@@ -50,6 +53,7 @@ PRODUCE, FETCH = 0, 1
 PRODUCE_VERSION, FETCH_VERSION = 9, 11
 BATCH_BYTES, FETCH_BYTES = 64 << 10, 1 << 20
 PRODUCED_BYTES, FETCHED_BYTES = 8 << 20, 32 << 20
+FILLING_BYTES, SUSTAINED_BYTES = 512 << 20, 64 << 20
 IN_FLIGHT, SENDS = 5, 100
 SIZES = (100, 1000)
 RATIO_MIN, MORE_MS_MAX = 0.7, 0.5
@@ -309,6 +313,21 @@ def measure_all(
     return found
 
 
+def print_sustained() -> None:
+    """Print how fast the relay that records takes batches until its spool is full, and from then on."""
+    for size in SIZES:
+        with socket.create_server(("127.0.0.1", 0), backlog=16) as listener, contextlib.ExitStack() as stack:
+            words = [sys.executable, "-m", "bench.relay", "--serve", *map(str, (listener.fileno(), size, 0))]
+            stack.enter_context(started(words, listener.fileno()))
+            way = opened("relay, recording", listener.getsockname(), stack)
+            frame = produce_frame(batch(size, BATCH_BYTES))
+            first, _, later = (
+                way.client.mb_per_s(frame, bytes_ // BATCH_BYTES, BATCH_BYTES)
+                for bytes_ in (FILLING_BYTES // 2, FILLING_BYTES // 2, SUSTAINED_BYTES)
+            )
+            print(f"{size:>6} B  sustained: {first:.0f} MB/s, and {later:.1f} MB/s once the spool is full", flush=True)
+
+
 def medians(rounds: Sequence[Figures]) -> list[float]:
     """The median of each figure."""
     return [median(column) for column in zip(*rounds, strict=True)]
@@ -340,6 +359,7 @@ def main() -> int:
     parser.add_argument("--broker", metavar="HOST:PORT", help="a broker with the topic t of one partition")
     parser.add_argument("--any-rate", action="store_true", help="no target for rates: for a host with other work")
     parser.add_argument("--max-added-ms", type=float, default=MORE_MS_MAX, metavar="MS", help="target of one send")
+    parser.add_argument("--sustained", action="store_true", help="measure only what a client gets for long")
     parser.add_argument("--serve", nargs=3, type=int, help=argparse.SUPPRESS)
     parser.add_argument("--before", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -348,6 +368,9 @@ def main() -> int:
     if args.before:
         listen, host, port = args.before
         pass_on_as_before(int(listen), host, int(port))
+    if args.sustained:
+        print_sustained()
+        return 0
     host, _, port = (args.broker or "").rpartition(":")
     found = measure_all(args.rounds, args.share, args.work_us, (host, int(port)) if args.broker else None)
     print("record    way                     produce      consume     one send (p50)   CPU produce, consume")

@@ -49,7 +49,6 @@ WireRow = dict[str, object]
 
 _CLIENT_SIZE = struct.Struct(">h")
 _produce_outcome = row_finder(TABLE)
-_UNREAD_ERRORS = (struct.error, ValueError, IndexError)
 _NO_ACKS = "acks=0, which no broker answers"
 _NO_ANSWER = "the connection ended before the answer"
 _CURRENT_METADATA = 10
@@ -298,7 +297,7 @@ class Decoder:
         if message.min_version <= version <= message.max_version:
             try:
                 return message.decode(frame[LENGTH_BYTES:], version=version, header=True)
-            except _UNREAD_ERRORS:
+            except (struct.error, ValueError, IndexError):
                 pass
         self.undecoded[f"{message.__name__} version {version}"] += 1
         return None

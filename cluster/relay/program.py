@@ -17,7 +17,6 @@ import socket
 import ssl
 import threading
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.relay.cutting import Cutter
@@ -104,7 +103,8 @@ class Relay:
             del self._open[number]
             self._unrecorded += requests.unrecorded
             self._unread += not (requests.is_read and responses.is_read)
-        self._record(number, "ended", [b""])
+        if self._spool is not None:
+            self._spool.write(number, "ended")
 
     def _pass_on(self, number: int, kind: Kind, source: _End, sink: _End, cutter: Cutter) -> None:
         """Pass bytes on until one side ends, which ends both."""
@@ -113,18 +113,17 @@ class Relay:
         with contextlib.suppress(OSError):
             while size := source.recv_into(chunk):
                 data = view[:size]
-                pieces = cutter.cut(data) if self._spool is not None else []
                 if kind == "request":
-                    self._record(number, kind, pieces)
+                    self._record(number, kind, cutter, data)
                 sink.sendall(data)
                 if kind == "response":
-                    self._record(number, kind, pieces)
+                    self._record(number, kind, cutter, data)
         for end in (source, sink):
             _shut(end)
 
-    def _record(self, number: int, kind: Kind, pieces: Sequence[bytes | memoryview]) -> None:
-        """Add an entry to the spool if there are pieces."""
-        if self._spool is not None and pieces:
+    def _record(self, number: int, kind: Kind, cutter: Cutter, data: memoryview) -> None:
+        """Add an entry to the spool if there is anything to record."""
+        if self._spool is not None and (pieces := cutter.cut(data)):
             self._spool.write(number, kind, pieces)
 
 

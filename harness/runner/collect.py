@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -45,35 +46,32 @@ def collect_raw(
     raw = record / RAW_DIR
     wanted = set(topics)
     omitted = []
-    batches: list[dict[str, object]] = []
-    for node in runtime.nodes.values():
-        target = raw / node.name
-        if node.role == "controller":
-            # The live mirror may hold the tail of a deposed leader; the final log on disk replaces it.
-            shutil.rmtree(target / METADATA_FOLDER, ignore_errors=True)
-            data = runtime.data_dir(node.id)
-            _copy(data / METADATA_FOLDER, target / METADATA_FOLDER, _METADATA_FILES)
-            _copy(data, target, (META_PROPERTIES,))
-            continue
-        data_dirs = runtime.data_dirs(node.id)
-        copies = Counter(name for data in data_dirs for name in partition_folders(data))
-        for number, data in enumerate(data_dirs, 1):
-            folder = target if number == 1 else target / MORE_LOG_DIRS / str(number)
-            _copy(data, folder, _BROKER_FILES)
-            for partition, log in partition_folders(data).items():
-                if own_clients and copies[partition] == 1 and not partition.topic.startswith(INTERNAL_PREFIX):
-                    place = {"broker": node.id, "topic": partition.topic, "partition": partition.partition}
-                    batches += [row | place for row in _batches_of(log)]
-                if partition.topic in wanted:
-                    # Two copies: the broker does not start with both, and nothing says which one is the replica.
-                    if copies[partition] > 1 or _size_of(log) > RAW_LIMIT_BYTES:
-                        omitted.append(f"{node.name}/{log.name}")
-                    else:
-                        _copy(log, folder / log.name, _REPLICA_FILES)
-    if own_clients:
-        with new_table_part(record, "wire", "replicas") as table:
-            for row in batches:
-                table.add([row.get(name) for name in WIRE.names])
+    with new_table_part(record, "wire", "replicas") if own_clients else contextlib.nullcontext() as table:
+        for node in runtime.nodes.values():
+            target = raw / node.name
+            if node.role == "controller":
+                # The live mirror may hold the tail of a deposed leader; the final log on disk replaces it.
+                shutil.rmtree(target / METADATA_FOLDER, ignore_errors=True)
+                data = runtime.data_dir(node.id)
+                _copy(data / METADATA_FOLDER, target / METADATA_FOLDER, _METADATA_FILES)
+                _copy(data, target, (META_PROPERTIES,))
+                continue
+            data_dirs = runtime.data_dirs(node.id)
+            copies = Counter(name for data in data_dirs for name in partition_folders(data))
+            for number, data in enumerate(data_dirs, 1):
+                folder = target if number == 1 else target / MORE_LOG_DIRS / str(number)
+                _copy(data, folder, _BROKER_FILES)
+                for partition, log in partition_folders(data).items():
+                    if table is not None and copies[partition] == 1 and not partition.topic.startswith(INTERNAL_PREFIX):
+                        place = {"broker": node.id, "topic": partition.topic, "partition": partition.partition}
+                        for batch in _batches_of(log):
+                            table.add([(batch | place).get(name) for name in WIRE.names])
+                    if partition.topic in wanted:
+                        # Two copies: the broker does not start with both, and nothing says which one is the replica.
+                        if copies[partition] > 1 or _size_of(log) > RAW_LIMIT_BYTES:
+                            omitted.append(f"{node.name}/{log.name}")
+                        else:
+                            _copy(log, folder / log.name, _REPLICA_FILES)
     return tuple(dict.fromkeys(omitted))
 
 
