@@ -26,16 +26,15 @@ def why_lossy(record: Record) -> str | None:
 
 
 def elections_from_a_wrong_elr(judged: Judged) -> list[ElectionEvent]:
-    """Return the elections from the ELR that lost records, for which another clause accuses whoever kept that ELR.
+    """Return the elections from the ELR that may have lost records; another clause accuses whoever kept that ELR.
 
-    Replicas that follow such a leader cut off what it never had, as KIP-101 has it. Where several elections may have
-    lost a record, each of them counts.
+    Replicas that follow such a leader cut off what it never had, as KIP-101 has it.
     """
-    lost = [one for one in judged.blamed_of(LostRange) if _may_be_from_the_elr(one.attribution.election)]
-    places = {(one.items.topic, one.items.partition) for one in lost}
+    lost = [
+        one.items
+        for one in judged.blamed_of(LostRange)
+        if (guilty := one.attribution.election) is None or guilty.road == "elr"
+    ]
+    places = {(one.topic, one.partition) for one in lost}
     elections = judged.record.elections if places else ()
     return [one for one in elections if one.road == "elr" and (one.after.topic, one.after.partition) in places]
-
-
-def _may_be_from_the_elr(election: ElectionEvent | None) -> bool:
-    return election is None or election.road == "elr"

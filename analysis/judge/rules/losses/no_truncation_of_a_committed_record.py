@@ -26,9 +26,11 @@ def _check(judged: Judged) -> Finding:
 
 
 def _explains(election: ElectionEvent, cut: Row) -> bool:
-    after = election.after
-    is_before = after.at_ns <= int(str(cut["truncated_ns"])) + CLOCKS_AGREE_NS
-    return is_before and (after.topic, after.partition) == (cut["topic"], cut["partition"])
+    after, cut_ns = election.after, int(str(cut["truncated_ns"]))
+    return (after.topic, after.partition) == (
+        cut["topic"],
+        cut["partition"],
+    ) and after.at_ns <= cut_ns + CLOCKS_AGREE_NS
 
 
 RULE = Clause(
