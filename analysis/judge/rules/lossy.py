@@ -30,11 +30,10 @@ def elections_from_a_wrong_elr(judged: Judged) -> list[ElectionEvent]:
 
     Replicas that follow such a leader cut off what it never had, as KIP-101 has it.
     """
-    lost = [
-        one.items
+    places = {
+        (one.items.topic, one.items.partition)
         for one in judged.blamed_of(LostRange)
         if (guilty := one.attribution.election) is None or guilty.road == "elr"
-    ]
-    places = {(one.topic, one.partition) for one in lost}
+    }
     elections = judged.record.elections if places else ()
     return [one for one in elections if one.road == "elr" and (one.after.topic, one.after.partition) in places]
