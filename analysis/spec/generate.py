@@ -17,7 +17,7 @@ import msgspec
 
 from analysis.spec.explore.eager import Operation, PlayedSchedule, play
 from analysis.spec.explore.trace import Trace
-from analysis.spec.generate_schedule import ample_machine, describe_operation, schedule_of
+from analysis.spec.generate_schedule import REQUESTS, ample_machine, describe_operation, schedule_of
 from analysis.spec.generate_steps import FIRST_COUNT, steps_of
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.variants import VARIANTS, base_of
@@ -30,19 +30,6 @@ from ebbtide.scenario.model import (
     ProducerSpec,
     Scenario,
     TopicSpec,
-)
-
-_REQUESTS = frozenset(
-    {
-        "reassign",
-        "cancel-reassignment",
-        "set-min-isr",
-        "set-feature",
-        "unregister",
-        "resize-first-partition",
-        "elect-preferred",
-        "elect-unclean",
-    }
 )
 
 
@@ -135,7 +122,7 @@ def _is_all_unreachable(schedule: Sequence[Operation], size: int) -> bool:
             gone |= set(operation.brokers)
         elif operation.kind in ("rejoin", "start"):
             gone -= set(operation.brokers)
-        elif operation.kind in _REQUESTS and len(gone) == size:
+        elif operation.kind in REQUESTS and len(gone) == size:
             return True
     return False
 

@@ -26,13 +26,8 @@ from ebbtide.releases.known_releases import ELR_VERSION
 _PERMUTED = 6
 """Longer schedules are not tried in all orders."""
 
-_DIRECT = frozenset(
+REQUESTS = frozenset(
     {
-        "power-loss",
-        "kill",
-        "stop",
-        "start",
-        "replace-disk",
         "reassign",
         "cancel-reassignment",
         "set-min-isr",
@@ -43,6 +38,8 @@ _DIRECT = frozenset(
         "elect-unclean",
     }
 )
+"""What somebody asks a cluster for."""
+_DIRECT = REQUESTS | {"power-loss", "kill", "stop", "start", "replace-disk"}
 
 
 def describe_operation(operation: Operation) -> str:
