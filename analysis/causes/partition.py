@@ -78,8 +78,8 @@ class EvidentPartition:
         is_session_known &= all(since_ns <= disk.within.first_ns for disk in losses)
         return losses, is_session_known or self.liveness.has_dead_session(broker, state)
 
-    def disk_took(self, at: int, offset: int) -> bool:
-        """Whether a proof shows that the leader of an election had lost a record, and nobody led since who had it."""
+    def has_lost_on_disk(self, at: int, offset: int) -> bool:
+        """Whether a proof shows that an elected leader had lost the record, and that no other broker led since."""
         states, gap, slack = self.elections.states, self.elections.gap, self.liveness.slack
         for disk in self.evidence.disks:
             within, ends = disk.within, disk.ends

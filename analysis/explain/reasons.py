@@ -385,7 +385,7 @@ def _had(evident: EvidentRecord, subject: Subject, election: ElectionEvent) -> b
     if at is None:
         return None
     had = partition.epochs.had(at, subject.value, subject.offset)
-    return False if had is None and partition.disk_took(at, subject.offset) else had
+    return False if had is None and partition.has_lost_on_disk(at, subject.offset) else had
 
 
 def _histories(fate: Fate) -> list[Reason]:

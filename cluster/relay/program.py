@@ -72,7 +72,7 @@ class Relay:
                 self._number += 1
                 thread = threading.Thread(target=self._serve, args=(self._number, near, address), daemon=True)
                 self._threads.add(thread)
-            thread.start()
+                thread.start()  # `end` may only join threads that have started
 
     def _serve(self, number: int, near: socket.socket, address: tuple[str, int]) -> None:
         try:

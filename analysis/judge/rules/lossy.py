@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.judge.history.evidence import AttributedAnomaly
 from analysis.judge.rules.judged import Judged
 from analysis.reconcile.model import LostRange
 from analysis.record.elections import ElectionEvent
@@ -26,14 +27,17 @@ def why_lossy(record: Record) -> str | None:
 
 
 def elections_from_a_wrong_elr(judged: Judged) -> list[ElectionEvent]:
-    """Return the elections from the ELR that may have lost records; another clause accuses whoever kept that ELR.
+    """Return the elections from the ELR that lost committed records, or may have.
 
-    Replicas that follow such a leader cut off what it never had, as KIP-101 has it.
+    The clause on committed losses judges these losses. Replicas that follow such a leader cut off what it never had, as
+    KIP-101 demands. Where it is not known which election lost a record, each one of its partition counts. Records that
+    were never committed do not count: a member of the ELR need not have them.
     """
-    places = {
-        (one.items.topic, one.items.partition)
-        for one in judged.blamed_of(LostRange)
-        if (guilty := one.attribution.election) is None or guilty.road == "elr"
-    }
-    elections = judged.record.elections if places else ()
-    return [one for one in elections if one.road == "elr" and (one.after.topic, one.after.partition) in places]
+    lost = [one for one in judged.blamed_of(LostRange) if one.committed]
+    elections = judged.record.elections if lost else ()
+    return [one for one in elections if one.road == "elr" and any(_may_have_lost(one, group) for group in lost)]
+
+
+def _may_have_lost(election: ElectionEvent, lost: AttributedAnomaly[LostRange]) -> bool:
+    guilty, after, items = lost.attribution.election, election.after, lost.items
+    return guilty == election or (guilty is None and (after.topic, after.partition) == (items.topic, items.partition))

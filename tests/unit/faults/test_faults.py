@@ -180,6 +180,7 @@ def test_a_limited_link_that_the_nodes_fill_is_proven_by_what_the_kernel_passed_
         monkeypatch.setattr(runtime.network, "limit_counts", lambda counts=counts: defaultdict(lambda: counts))
         effect = network.limit(runtime, network.one_way_cuts([1], [2]), 32_000)
         assert _proven(effect) is bool(passed and dropped)
+        assert effect.why == (None if passed and dropped else "nothing arrived over 1>2")
         assert effect.proof["limited"] == {"1>2": {"passed_bytes": passed, "dropped_packets": dropped}}
 
 

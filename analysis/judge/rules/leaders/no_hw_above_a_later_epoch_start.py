@@ -3,11 +3,13 @@
 A broker logs its HW when it begins to lead or to follow in an epoch. It has that HW from epochs in which it led or
 followed before, or from its checkpoint. A leader logs where its log ends when it begins to lead. Both lines are held
 against each other, whenever they were written, if no disk lost records of the partition and each election was clean.
-An election from an ELR that was wrong is accused by the clause on lost records, and here it excuses what followed.
+The clause on committed losses judges an election from the ELR that lost some; the starts of epochs from there on do
+not count here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from analysis.judge.history.evidence import Row
@@ -22,13 +24,14 @@ def _check(judged: Judged) -> Finding:
     record = judged.record
     exercised = 0
     violations: list[Row] = []
-    wrong = {(one.after.topic, one.after.partition) for one in elections_from_a_wrong_elr(judged)}
+    wrong = elections_from_a_wrong_elr(judged)
     for at, lines in clean_epoch_starts(record).items():
-        if at in wrong:
-            continue
+        until_epoch = min(
+            (one.epoch for one in wrong if (one.after.topic, one.after.partition) == at), default=math.inf
+        )
         started: dict[int, EpochStart] = {}
         for line in sorted(lines, key=lambda one: one.log_end):
-            if line.leads:
+            if line.leads and line.leader_epoch < until_epoch:
                 started.setdefault(line.leader_epoch, line)
         for line, newest in _with_epochs_before(lines):
             later = [one for epoch, one in started.items() if epoch > newest]

@@ -26,11 +26,10 @@ def _check(judged: Judged) -> Finding:
 
 
 def _explains(election: ElectionEvent, cut: Row) -> bool:
-    after, cut_ns = election.after, int(str(cut["truncated_ns"]))
-    return (after.topic, after.partition) == (
-        cut["topic"],
-        cut["partition"],
-    ) and after.at_ns <= cut_ns + CLOCKS_AGREE_NS
+    """Whether a record may have been cut off because that leader lacked it: sent before its election, cut after it."""
+    after, sent_ns, cut_ns = election.after, int(str(cut["sent_ns"])), int(str(cut["truncated_ns"]))
+    is_between = sent_ns - CLOCKS_AGREE_NS <= after.at_ns <= cut_ns + CLOCKS_AGREE_NS
+    return is_between and (after.topic, after.partition) == (cut["topic"], cut["partition"])
 
 
 RULE = Clause(

@@ -61,26 +61,39 @@ def test_an_unclean_leader_may_lack_the_record(tmp_path: Path) -> None:
 ELR = "leader=1; at=25 leader=-1 isr=- elr=3; at=30 leader=3 isr=3 elr=-"
 
 
-@pytest.mark.parametrize(("partition", "found"), [(0, "holds"), (1, "violated")])
+@pytest.mark.parametrize(
+    ("led", "partition", "committed", "found"),
+    [
+        (ELR, 0, True, "holds"),
+        (ELR, 1, True, "violated"),
+        (ELR, 0, False, "violated"),  # no member of the ELR need have what was never committed
+        (
+            "leader=1; at=10 leader=-1 isr=- elr=3; at=11 leader=3 isr=2,3 elr=-; at=12 isr=1,2,3; at=30 leader=1",
+            0,
+            True,
+            "violated",
+        ),
+    ],
+)
 def test_a_leader_from_a_wrong_elr_that_lost_records_may_lack_this_one(
-    tmp_path: Path, partition: int, found: str
+    tmp_path: Path, led: str, partition: int, committed: bool, found: str
 ) -> None:
-    assert status(tmp_path / "none lost", led=ELR) == "violated"
+    assert status(tmp_path, led=led) == "violated"
     lost = LostRange(
         kind="lost",
         topic="t",
         partition=partition,
         count=1,
-        acks=-1,
-        committed=True,
+        acks=-1 if committed else 1,
+        committed=committed,
         first_offset=3,
         last_offset=3,
         first_done_ns=0,
         last_done_ns=0,
     )
-    blamed = AttributedAnomaly(items=lost, committed=True, attribution=Attribution(cause=None, election=None, why=""))
-    on = judged(tmp_path / "none lost" / "record", blamed=[blamed])
-    assert checked(rule, on).found.status == found
+    none = Attribution(cause=None, election=None, why="")
+    blamed = AttributedAnomaly(items=lost, committed=committed, attribution=none)
+    assert checked(rule, judged(tmp_path / "record", blamed=[blamed])).found.status == found
 
 
 def test_a_leader_whose_disk_lost_the_record_may_lack_it(tmp_path: Path) -> None:
