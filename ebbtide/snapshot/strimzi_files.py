@@ -40,7 +40,7 @@ def read_strimzi(contents: Mapping[Path, bytes]) -> FileFacts:
     kafka = next(iter(found["Kafka"]), YamlValue(content=None, line=0))
     spec = kafka.at("spec", "kafka")
     pools, topics = (
-        [one for one in found[kind] if _label(one) in (None, name)] for kind in ("KafkaNodePool", "KafkaTopic")
+        [one for one in found[kind] if not _is_of_another(one, name)] for kind in ("KafkaNodePool", "KafkaTopic")
     )
     release, level = spec.at("version").text, spec.at("metadataVersion").text
     features = {} if level is None or level not in METADATA_VERSIONS else {METADATA_VERSION: METADATA_VERSIONS[level]}
@@ -83,10 +83,14 @@ def _label(resource: YamlValue) -> str | None:
     return resource.at("metadata", "labels", _CLUSTER).text
 
 
+def _is_of_another(resource: YamlValue, cluster: str | None) -> bool:
+    return cluster is not None and _label(resource) not in (None, cluster)
+
+
 def _dropped(found: Mapping[str, Sequence[YamlValue]], cluster: str | None) -> Iterator[str]:
     """Yield the resources that are labelled for another cluster."""
     for kind in ("KafkaNodePool", "KafkaTopic"):
-        others = [one for one in found[kind] if _label(one) not in (None, cluster)]
+        others = [one for one in found[kind] if _is_of_another(one, cluster)]
         if others:
             names = some_of([one.at("metadata", "name").text or "" for one in others], 3)
             labels = some_of(sorted({_label(one) or "" for one in others}), 3)

@@ -10,10 +10,10 @@ import msgspec
 from records import as_record
 from worked_examples import MadeRule, example_of, record_of
 
-from analysis.judge.history.evidence import AnyAnomaly
+from analysis.judge.history.evidence import AnyAnomaly, AttributedAnomaly, Attribution
 from analysis.judge.rules.clause import CheckedClause, check_all
 from analysis.judge.rules.judged import Judged
-from analysis.reconcile.model import Reconciliation, WrongCopies
+from analysis.reconcile.model import LostRange, Reconciliation, WrongCopies
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import Counts
 
@@ -45,7 +45,25 @@ def checked(rule: ModuleType, on: Judged) -> CheckedClause:
     return found
 
 
-def status_of(rule: ModuleType, folder: Path, rows: str) -> str:
+def status_of(rule: ModuleType, folder: Path, rows: str, blamed: Sequence[AnyAnomaly] = ()) -> str:
     """Return what the clause of a module finds in a record of these rows, given as in the example of a rule."""
     record_of(example_of(MadeRule(example=f"Rows.\n{rows}\ngives:")), folder / "record")
-    return checked(rule, judged(folder / "record")).found.status
+    return checked(rule, judged(folder / "record", blamed=blamed)).found.status
+
+
+def lost_by_an_unknown_election(*, partition: int = 0, committed: bool = True) -> AnyAnomaly:
+    """Return a lost record of a partition of t, with acks=all if it was committed."""
+    lost = LostRange(
+        kind="lost",
+        topic="t",
+        partition=partition,
+        count=1,
+        acks=-1 if committed else 1,
+        committed=committed,
+        first_offset=3,
+        last_offset=3,
+        first_done_ns=0,
+        last_done_ns=0,
+    )
+    unknown = Attribution(cause=None, election=None, why="")
+    return AttributedAnomaly(items=lost, committed=committed, attribution=unknown)

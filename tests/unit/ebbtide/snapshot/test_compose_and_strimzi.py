@@ -174,6 +174,8 @@ def test_strimzi_resources_of_several_files_are_one_cluster(tmp_path: Path) -> N
     assert said.startswith("Dropped: KafkaTopic of-another: strimzi.io/cluster is other, and not main / ")
     assert "the storage of data is ephemeral: a pod that moves has an empty disk" in said
     assert "racks are those of zone" in said
+    nameless = read(tmp_path, KAFKA.replace("{name: main}", "{}"), POOLS)
+    assert [one.id for one in nameless.brokers] == [3, 4, 5, 6]
 
 
 def test_wrong_strimzi_resources_are_one_error(tmp_path: Path) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clause_cases import checked, judged, status_of
+from clause_cases import checked, judged, lost_by_an_unknown_election, status_of
 
-from analysis.judge.history.evidence import AttributedAnomaly, Attribution
 from analysis.judge.rules.losses import no_truncation_of_a_committed_record as rule
-from analysis.reconcile.model import LostRange
 
 LED = "leader=1; at=30 leader=3 isr=2,3"
 
@@ -79,21 +77,8 @@ def test_a_leader_from_a_wrong_elr_that_lost_records_may_lack_this_one(
     tmp_path: Path, led: str, partition: int, committed: bool, found: str
 ) -> None:
     assert status(tmp_path, led=led) == "violated"
-    lost = LostRange(
-        kind="lost",
-        topic="t",
-        partition=partition,
-        count=1,
-        acks=-1 if committed else 1,
-        committed=committed,
-        first_offset=3,
-        last_offset=3,
-        first_done_ns=0,
-        last_done_ns=0,
-    )
-    none = Attribution(cause=None, election=None, why="")
-    blamed = AttributedAnomaly(items=lost, committed=committed, attribution=none)
-    assert checked(rule, judged(tmp_path / "record", blamed=[blamed])).found.status == found
+    lost = lost_by_an_unknown_election(partition=partition, committed=committed)
+    assert checked(rule, judged(tmp_path / "record", blamed=[lost])).found.status == found
 
 
 def test_a_leader_whose_disk_lost_the_record_may_lack_it(tmp_path: Path) -> None:

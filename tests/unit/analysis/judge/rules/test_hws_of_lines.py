@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from clause_cases import status_of
+from clause_cases import lost_by_an_unknown_election, status_of
 
 from analysis.judge.rules.leaders import follower_takes_over_the_hw as takes_over
 from analysis.judge.rules.leaders import no_hw_above_a_later_epoch_start as above
@@ -63,6 +63,18 @@ def test_a_hw_of_the_same_epoch_may_be_above_its_start(tmp_path: Path) -> None:
 
 def test_the_first_line_of_a_broker_says_nothing_of_where_it_was(tmp_path: Path) -> None:
     assert found(above, tmp_path, [FIRST[1], TOO_HIGH]) == "not-exercised"
+
+
+@pytest.mark.parametrize(
+    ("led", "status"),
+    [
+        ("at=30 isr=1 elr=2,3; at=40 leader=2 isr=2 elr=3", "not-exercised"),
+        ("at=40 leader=2 isr=2,3; at=50 isr=2 elr=3; at=55 leader=3 isr=3 elr=2", "violated"),
+    ],
+)
+def test_starts_of_epochs_count_before_an_election_from_a_wrong_elr(tmp_path: Path, led: str, status: str) -> None:
+    rows = f"partitions: leader=1; {led}\nlogs: {'; '.join([*FIRST, TOO_HIGH])}"
+    assert status_of(above, tmp_path, rows, [lost_by_an_unknown_election()]) == status
 
 
 LAGS = [leads(2, 41, epoch=1, end=7, hw=3, before=0)]
