@@ -37,7 +37,8 @@ def fold_line(line: str, width: int, *, below: int | None = None) -> list[str]:
 
     The rest of it stands below its text: `  - a long element`, `  next:    a long text`; or from column `below` on.
     Words that are wider, such as paths, are lines of their own. So are commands behind `next:`; one that is wider is
-    folded between its words, with a backslash before each break.
+    folded between its words, with a backslash before each break. A remark behind a command that does not fit beside it
+    begins a line, so that the command's lines are nothing else.
     """
     line = line.rstrip() if len(line) > width else line
     if len(line) <= width:
@@ -48,11 +49,12 @@ def fold_line(line: str, width: int, *, below: int | None = None) -> list[str]:
         below = begins if line[:begins].strip() else begins + _BELOW
     indent = min(below, width // 3)
     folded = [line[:begins]]
-    is_empty, end = True, begins
+    is_empty, is_remark, end = True, False, begins
     atoms = _COMMAND if "; next: " in line or line.split(maxsplit=1)[0] in _NEXT else _ATOM
     for atom in atoms.finditer(line, begins):
         gap = "" if is_empty else line[end : atom.start()]
-        if not is_empty and len(folded[-1]) + len(gap) + len(atom.group()) > width:
+        text = line[end:] if is_remark else gap + atom.group()
+        if not is_empty and len(folded[-1]) + len(text) > width:
             folded.append(" " * indent)
             gap = ""
         folded[-1] += gap
@@ -61,7 +63,7 @@ def fold_line(line: str, width: int, *, below: int | None = None) -> list[str]:
                 folded[-1:] = [f"{folded[-1]} \\", " " * (indent + _BELOW) + word]
             else:
                 folded[-1] += f" {word}" if number else word
-        is_empty, end = False, atom.end()
+        is_empty, is_remark, end = False, " " in atom.group(), atom.end()
     return folded
 
 

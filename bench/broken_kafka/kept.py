@@ -100,6 +100,7 @@ def _about(rows: Sequence[Row], bugs: Mapping[str, Bug]) -> str:
             "scenarios that should see it. `bench/broken_kafka/bugs.toml` has what each bug changes, and its source.",
             "*acted*: how often the bug acted at least. In the control the agent is loaded and changes nothing.",
             "*load*: the host's load over the last minute of each run: the control ran once for each number.",
+            "*commit*: that of the newest run.",
             "",
             f"Of {len(bugs)} bugs, {len(best)} ran; each counts by the best of its scenarios:",
             "",

@@ -129,6 +129,13 @@ def test_a_change_is_shown_with_what_it_makes_worse_and_starred_lines_do_not_mix
     assert not any(what in line for what in same for line in lines)
 
 
+def test_what_two_listed_changes_save_together_is_said_of_the_second() -> None:
+    """A topic of one replica needs both: three replicas, and the ELR."""
+    changes = advise(cluster("3.9", topic("orders", 3, 2), topic("logs", 1, 1))).changes
+    assert all(one.change and one.costs for one in changes)
+    assert changes[1].topics == ("orders", "logs")
+
+
 def test_a_price_names_the_topics_that_pay_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

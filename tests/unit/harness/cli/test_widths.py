@@ -161,7 +161,7 @@ def test_what_programs_read_is_never_folded(
         ("  - a long element", ["  - a long", "    element"]),
         ("error: some words here", ["error: some", "    words here"]),
         ("see /a/very/long/path now", ["see", "  /a/very/long/path", "  now"]),
-        ("  next:    ebbtide x    (to see)", ["  next:    ebbtide \\", "      x    (to", "    see)"]),
+        ("  next:    ebbtide x    (to see)", ["  next:    ebbtide \\", "      x", "    (to see)"]),
     ],
 )
 def test_a_line_is_folded_below_its_text(line: str, lines: list[str]) -> None:
@@ -187,6 +187,11 @@ def test_a_long_command_is_folded_as_a_shell_continues_it(command: str) -> None:
 def test_a_command_behind_a_sentence_is_folded_in_the_same_way() -> None:
     lines = fold_line(f"not judged; next: ebbtide analyze runs/{'a' * 40} runs/{'b' * 40}", 80)
     assert lines == ["not judged; next:", f"  ebbtide analyze runs/{'a' * 40} \\", f"    runs/{'b' * 40}"]
+
+
+def test_a_remark_that_does_not_fit_beside_its_command_begins_a_line() -> None:
+    lines = fold_line(f"  next:    ebbtide explain runs/{'a' * 40}    (its first lost record)", 80)
+    assert lines == [f"  next:    ebbtide explain runs/{'a' * 40}", "           (its first lost record)"]
 
 
 def test_a_path_that_fits_in_no_line_stays_behind_its_command() -> None:
