@@ -167,7 +167,7 @@ def test_packing_replaces_no_file_and_follows_no_link(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     (tmp_path / "a.tgz").write_bytes(b"mine")
-    with pytest.raises(UsageError, match="File exists"):
+    with pytest.raises(UsageError, match="exists already"):
         pack(folder, tmp_path / "a.tgz", BOUNDS)
     assert (tmp_path / "a.tgz").read_bytes() == b"mine"
     (folder / "link").symlink_to("/etc/passwd")
