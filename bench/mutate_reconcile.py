@@ -56,13 +56,14 @@ class SparkEnded(HarnessError):
 
 
 class Suite:
-    """Planted histories and so many random ones, and what must be found in them.
+    """Planted histories, so many random ones and the cases of the kinds, and what must be found in them.
 
     They are reconciled whole and then narrowed, or only whole. What only a narrowed reconciliation runs is not looked
     at whole, but once more with batches of few rows.
     """
 
     def __init__(self, folder: Path, histories: int = HISTORIES, *, narrowed: bool = True) -> None:
+        from anomaly_kinds import build_setting, settings, unknown_cases
         from reconcile_histories import random_run
         from reconcile_oracle import anomalies_of, must_be_told
         from reconcile_planted import planted_run, run_with_commits_of_what_nobody_read
@@ -71,6 +72,8 @@ class Suite:
         planted = [*(planted_run(random.Random(seed)) for seed in range(2)), run_with_commits_of_what_nobody_read()]
         self._planted = [{topic: kinds for topic, kinds in found.items() if kinds} for _, found in planted]
         drawn = [random_run(random.Random(seed)) for seed in range(histories)]
+        drawn += [build_setting(setting) for setting in settings()]
+        drawn += [build() for _, build, _ in unknown_cases().values()]
         self._drawn = [anomalies_of(builder) for builder in drawn]
         builders = [builder for builder, _ in planted] + drawn
         self._told = [must_be_told(builder.tables, builder.manifest()) for builder in builders]
@@ -115,7 +118,7 @@ class Suite:
             for rows, expected in zip(stored[len(self._planted) :], self._drawn, strict=True):
                 items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in rows]
                 if sorted(items, key=repr) != expected:
-                    return "random histories"
+                    return "random histories and cases"
             for rows, one, expected_of in zip(stored, found, self._told, strict=True):
                 told = is_told(Found(rows, one))
                 if wrong := next((kind for kind in told if told[kind] != expected_of[kind]), None):

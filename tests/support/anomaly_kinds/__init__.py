@@ -21,6 +21,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from reconcile_cases import Setting, build_cases
 from records import RecordBuilder
 
 Planted = dict[str, int]
@@ -37,6 +38,31 @@ def modules() -> tuple[ModuleType, ...]:
 def functions(name: str) -> Iterator[Any]:
     """The functions of this name; not every module has each."""
     return (getattr(module, name) for module in modules() if hasattr(module, name))
+
+
+@cache
+def settings() -> dict[Setting, list[tuple[str, str]]]:
+    """The cases of each setting: kinds, and names. They are the topics of one record, in this order."""
+    found: dict[Setting, list[tuple[str, str]]] = {}
+    for kind in modules():
+        for setting, cases in kind.CASES.items():
+            found.setdefault(setting, []).extend((kind.KIND, name) for name in cases)
+    return found
+
+
+def build_setting(setting: Setting) -> RecordBuilder:
+    """The record of all cases of a setting."""
+    kinds = {kind.KIND: kind for kind in modules()}
+    return build_cases(setting, [kinds[kind].CASES[setting][name][0] for kind, name in settings()[setting]])
+
+
+def unknown_cases() -> dict[str, tuple[str, Setting, str]]:
+    """Where a kind cannot be judged: the kind, what to build, and how the reason begins."""
+    return {
+        f"{kind.KIND}: {name}": (kind.KIND, *case)
+        for kind in modules()
+        for name, case in getattr(kind, "UNKNOWN", {}).items()
+    }
 
 
 def planters(*, beside_tables: bool = True) -> list[Planter]:

@@ -143,6 +143,13 @@ CASES: Cases = {
             ),
             {"vanished": [(4, 98), (5, 99)], "inconsistent-offset": [(4, None), (5, None)]},
         ),
+        "what another group read above does not prove that the log had it when this group was there": (
+            lambda b: (
+                reads(reads(log(group(group(b, 171), 172)), 0, 5, member=172), 0, 1, member=171)
+                .read(98, 99, at=4, consumer=171, session=2, leader_epoch=7)
+            ),
+            {"vanished": [(4, 98), (5, 99)], "inconsistent-offset": [(4, None), (5, None)]},
+        ),
     },
 }  # fmt: skip
 
@@ -220,7 +227,9 @@ class _Session(NamedTuple):
 
 
 def found_in_record(b: RecordBuilder) -> list[Item]:
-    """An item for each group and offset that it passed over."""
+    """An item for each group and offset that it passed over; none where a clock was set back."""
+    if _clock_went_back(b.tables.get("watermarks", [])):
+        return []
     tables = PlacedTables.of(b.tables)
     places = {place_of(row) for row in tables["sends"]}
     return [
@@ -229,6 +238,18 @@ def found_in_record(b: RecordBuilder) -> list[Item]:
         for place in places
         for offset, value in _passed(b, tables, group, place).items()
     ]
+
+
+def _clock_went_back(observed: list[Row]) -> bool:
+    """Whether a broker's answers for a partition, in the order of their rows, have times that decrease."""
+    newest: dict[tuple[Place, int], int] = {}
+    for row in observed:
+        if row["source"] == "list_offsets" and row["leader_epoch"] is not None:
+            asked = place_of(row), row["broker"]
+            if row["at_ns"] < newest.get(asked, 0):
+                return True
+            newest[asked] = row["at_ns"]
+    return False
 
 
 def _passed(b: RecordBuilder, tables: PlacedTables, group: str, place: Place) -> dict[int, int]:

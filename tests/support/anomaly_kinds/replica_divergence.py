@@ -46,6 +46,10 @@ CASES: Cases = {
             lambda b: b.replica(1, 1, 2, 3).replica(2, 1).replica(2, 3, at=2).checkpoint(1, 3).checkpoint(2, 3),
             {},
         ),
+        "a log that holds two records at an offset does not differ from itself": (
+            lambda b: b.replica(1, 1).replica(1, 2).checkpoint(1, 1).checkpoint(2, 1),
+            {},
+        ),
         "a replica without a checkpoint is not compared": (
             lambda b: b.replica(1, 1).replica(2, 2).checkpoint(1, 1).checkpoint(3, 1),
             {},

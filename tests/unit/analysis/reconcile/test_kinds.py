@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from anomaly_kinds import modules, passed_over
+from anomaly_kinds import build_setting, modules, passed_over, settings, unknown_cases
 from real_records import OF_GROUPS, unpack_record
-from reconcile_cases import Setting, build_cases, items_of
+from reconcile_cases import Setting, items_of
 from reconcile_rows import sum_up
 from reconcile_together import Make, record_of
 from records import RecordBuilder, as_record
@@ -22,17 +22,8 @@ from analysis.record.record import Record
 pytestmark = pytest.mark.spark
 
 KINDS = {kind.KIND: kind for kind in modules()}
-SETTINGS: dict[Setting, list[tuple[str, str]]] = {}
-"""The cases of each setting: kinds, and names."""
-for kind in KINDS.values():
-    for setting, cases in kind.CASES.items():
-        SETTINGS.setdefault(setting, []).extend((kind.KIND, name) for name in cases)
-
-UNKNOWN = {
-    f"{kind}: {name}": (kind, *case)
-    for kind, module in KINDS.items()
-    for name, case in getattr(module, "UNKNOWN", {}).items()
-}
+SETTINGS = settings()
+UNKNOWN = unknown_cases()
 
 MISSING = {
     "scenario.toml": "scenario.toml is missing or cannot be read, so which consumers are a group is not known",
@@ -52,10 +43,7 @@ def without(missing: str) -> Make:
     return make
 
 
-RECORDS: dict[object, Make] = {
-    setting: record_of(partial(build_cases, setting, [KINDS[kind].CASES[setting][name][0] for kind, name in cases]))
-    for setting, cases in SETTINGS.items()
-}
+RECORDS: dict[object, Make] = {setting: record_of(partial(build_setting, setting)) for setting in SETTINGS}
 RECORDS |= {name: record_of(build) for name, (_, build, _) in UNKNOWN.items()}
 RECORDS |= {name: without(name) for name in (*MISSING, "whole")}
 RECORDS["late"] = lambda folder: as_record(unpack_record("group-at-latest-4.3.1", folder, OF_GROUPS))
