@@ -70,6 +70,11 @@ EQUIVALENT: Mapping[str, str] = {
     "writers._fits: there_above[place] + slack >= sent -> there_above[place] + slack > sent": _AT_THE_BOUND,
     "moments._places_of: one.metadata_offset < life.registered.metadata_offset -> "
     "one.metadata_offset <= life.registered.metadata_offset": _ONE_OFFSET,
+    "partition.EvidentPartition.has_lost_on_disk: within.last_ns + slack <= states[at].at_ns -> "
+    "within.last_ns + slack < states[at].at_ns": _AT_THE_BOUND,
+    "partition.EvidentPartition.has_lost_on_disk: states[one].at_ns + slack <= within.first_ns -> "
+    "states[one].at_ns + slack < within.first_ns": _AT_THE_BOUND,
+    "partition.EvidentPartition.has_lost_on_disk: one.leader < 0 -> one.leader <= 0": _NO_ID_0,
     # ---- histories
     "histories.Walk.histories: if len(found) > HISTORIES_MAX -> never": _A_LIMIT,
     "histories.Walk.histories: len(found) > HISTORIES_MAX -> len(found) >= HISTORIES_MAX": _A_LIMIT,

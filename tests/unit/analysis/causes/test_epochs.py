@@ -6,9 +6,9 @@ from typing import Any
 
 import causes_rows as row
 import pytest
-from causes_by_hand import OFFSET, OTHER, VALUE, down, event, ns, partition, rows, rules, sends, state, watermarks
+from causes_by_hand import OFFSET, OTHER, VALUE, disk, down, event, ns, partition, rows, rules, sends, state, watermarks
 
-from analysis.causes.evidence import NEVER, UNKNOWN, ReadRows
+from analysis.causes.evidence import NEVER, UNKNOWN, DiskLoss, ReadRows
 from analysis.causes.partition import EvidentPartition
 
 FIRST = (2, 1, 2, 6.0, 6.1)
@@ -161,3 +161,49 @@ def test_a_broker_that_had_died_before_its_election_wrote_nothing(died_s: int, w
         final=rows(),
     )
     assert [found.elections.all[place] for place in found.may_have_written[0].nonzero()[0]] == writers
+
+
+def elected_again(lost: DiskLoss, since: int = -1, between: int | None = None, **fields: Any) -> EvidentPartition:
+    """Return a partition of broker 1 whose leader is `since` from 4 s on, and 1 again in state 3.
+
+    `between`: who leads from 8 s on; else a change of the ISR is there.
+    """
+    states = (
+        state(0, 1, 1, 0, (1,), **fields),
+        state(1, 4, since, 1, (1,)),
+        state(2, 8, since if between is None else between, 1 if between is None else 2, (1, 2)),
+        state(3, 9, 1, 3, (1,)),
+    )
+    return partition(*states, disks=(lost,), slack_ns=ns(0.1))
+
+
+WIPED = disk(1, 6, before=10, after=OFFSET)
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        (elected_again(WIPED), True),
+        (elected_again(WIPED, since=1, between=-1), True),
+        # The process ended with the loss, so that it led until the controller saw it.
+        (elected_again(disk(1, 2, before=10, after=0)), True),
+        (elected_again(WIPED, partition_epoch=-7), True),
+        (elected_again(disk(1, 6, before=10, after=OFFSET + 1)), False),
+        (elected_again(disk(1, 6)), False),
+        (elected_again(disk(2, 6, before=10, after=0)), False),
+        (elected_again(disk(1, 8.95, before=10, after=0)), False),
+        (elected_again(disk(1, 0.5, before=10, after=0)), False),
+        (elected_again(WIPED, since=2, between=-1), False),
+        (elected_again(WIPED, between=2), False),
+        (elected_again(WIPED, between=1), False),
+    ],
+)
+def test_a_wiped_disk_shows_that_the_next_leader_lacked_a_record_if_nobody_led_since(
+    found: EvidentPartition, shown: bool
+) -> None:
+    assert found.has_lost_on_disk(3, OFFSET) == shown
+
+
+def test_a_wiped_disk_shows_nothing_where_a_state_after_it_is_missing() -> None:
+    states = state(0, 1, 1, 0, (1,)), state(1, 4, -1, 1, (1,)), state(3, 9, 1, 3, (1,))
+    assert not partition(*states, disks=(WIPED,)).has_lost_on_disk(2, OFFSET)
