@@ -44,7 +44,7 @@ class HeldFolder:
             next=f"ls -ld {shlex.quote(str(self._folder))}    (who owns what is there now), then run again",
         )
 
-    def name_in(self, error: Exception) -> None:
+    def name_in(self, error: BaseException) -> None:
         """Let the message of an error name the folder by its path, instead of by the handle of this process."""
         if isinstance(error, EbbtideError):
             error.replace(str(self.path), str(self._folder))

@@ -151,7 +151,8 @@ def releases_of(
     changes = Assumption({name: value for name, value in values.items() if name not in said})
     if not changes.values:
         return today, None, None
-    return today, changes.release(today, today.features if snapshot.unsaid else snapshot.features), changes
+    features = today.features if snapshot.unsaid else snapshot.features
+    return today, changes.release(today, features, {*snapshot.unsaid} - {*said}), changes
 
 
 def _advised_group(

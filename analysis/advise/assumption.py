@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 from packaging.version import Version
@@ -39,15 +39,20 @@ class Assumption(msgspec.Struct, frozen=True):
         """Return the values as `--assume` takes them."""
         return ",".join(f"{name}={value}" for name, value in self.values.items())
 
-    def release(self, today: ReleaseFacts | None, features: Mapping[str, int]) -> ReleaseFacts:
-        """Return the release after the change. Feature levels stay as they are unless they are assumed, too."""
+    def release(
+        self, today: ReleaseFacts | None, features: Mapping[str, int], unsaid: Collection[str] = ()
+    ) -> ReleaseFacts:
+        """Return the release after the change. Feature levels stay as they are unless they are assumed, too.
+
+        `unsaid` are those that nobody said: today's release sets them.
+        """
         kafka = self.values.get(KAFKA) or (today.kafka if today is not None else "")
         levels = dict(features)
         for name in (ELR_VERSION, METADATA_VERSION):
             if name in self.values:
                 levels[name] = int(self.values[name])
         if today is not None and Version(kafka) < Version(today.kafka):
-            _refuse_downgrade(kafka, levels.get(METADATA_VERSION, 0))
+            _refuse_downgrade(kafka, levels.get(METADATA_VERSION, 0), is_said=METADATA_VERSION not in unsaid)
         known = levels_of(kafka) or {}
         self._check_level(kafka, known.get(METADATA_VERSION), levels)
         if levels.get(ELR_VERSION) and ELR_VERSION in self.values:
@@ -133,8 +138,11 @@ def is_of_topics(name: str) -> bool:
     return name in _SETTINGS
 
 
-def _refuse_downgrade(kafka: str, level: int) -> None:
-    """Raise `UsageError` where nodes of an older release do not start with the cluster's metadata.version."""
+def _refuse_downgrade(kafka: str, level: int, *, is_said: bool) -> None:
+    """Raise `UsageError` where nodes of an older release do not start with the cluster's metadata.version.
+
+    Where nobody said that, it may be one that the older release knows, and can be assumed, too.
+    """
     newest = newest_metadata_version(kafka)
     if level <= newest:
         return
@@ -142,8 +150,12 @@ def _refuse_downgrade(kafka: str, level: int) -> None:
     raise UsageError(
         "no downgrade to this release is possible: it does not know the cluster's metadata.version",
         where=_WHERE,
-        got=f"{KAFKA}={kafka}, which knows {METADATA_VERSION} up to {newest}; the cluster has {level}",
+        got=f"{KAFKA}={kafka}, which knows {METADATA_VERSION} up to {newest}; "
+        + (f"the cluster has {level}" if is_said else f"no file says the cluster's, and {level} is assumed"),
         allowed=f"{KAFKA}={first} or newer" if first is not None else None,
+        next=None
+        if is_said
+        else f"{_WHERE} {KAFKA}={kafka},{METADATA_VERSION}={newest}    (if the cluster is at this level)",
     )
 
 

@@ -51,12 +51,15 @@ _WORDS = {True: {"has": "has", "is_": "is", "it": "it"}, False: {"has": "have", 
 
 
 def last_holders(snapshot: ClusterSnapshot, pattern: str = "*") -> list[LastHolder]:
-    """Return the brokers that must not be stopped, because a partition with several replicas has no other in sync."""
+    """Return the brokers that must not be stopped: the only one in sync of a partition with several replicas.
+
+    A partition without a leader has no running broker in sync: its last one is brought back.
+    """
     held: dict[int, list[str]] = {}
     for topic in snapshot.topics:
         if fnmatchcase(topic.name, pattern):
             for partition in topic.partitions:
-                if len(partition.isr) == 1 and len(final_replicas(partition)) > 1:
+                if len(partition.isr) == 1 and len(final_replicas(partition)) > 1 and partition.leader >= 0:
                     held.setdefault(partition.isr[0], []).append(f"{topic.name}-{partition.index}")
     return [
         LastHolder(broker=broker, count=len(names), examples=tuple(names[:EXAMPLES_MAX]))
@@ -72,13 +75,18 @@ def bring_back(snapshot: ClusterSnapshot, pattern: str = "*") -> str | None:
         for topic in snapshot.topics
         if fnmatchcase(topic.name, pattern)
         for partition in topic.partitions
-        if dead & set(final_replicas(partition)) - set(partition.isr)
+        if dead & set(final_replicas(partition))
     ]
-    if not waiting or not snapshot.brokers:
+    if not waiting:
         return None
     missing = sorted({one for partition in waiting for one in dead & set(final_replicas(partition))})
     last = sum(partition.leader < 0 for partition in waiting)
     led = f", of which {last:,} {'has' if last == 1 else 'have'} no leader" if last else ""
+    in_sync = sorted({one for partition in waiting if partition.leader < 0 for one in partition.isr} & dead)
+    if in_sync and in_sync != missing:
+        led += (
+            f"; {brokers_in_words(in_sync)} before the others: {'it was' if len(in_sync) == 1 else 'they were'} in sync"
+        )
     whose = "its disk: it has" if len(missing) == 1 else "their disks: they have"
     waits = plural(len(waiting), "partition")
     return f"bring {brokers_in_words(missing)} back, with {whose} replicas of {waits}{led}"

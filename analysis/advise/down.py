@@ -136,7 +136,8 @@ def ask_down(
             continue
         ask = _Partition(partition, settings.effective_min_isr, settings.flushes_each_record, settings.unclean, live)
         now, then = desk.standing(ask, frozenset()), desk.standing(ask, down)
-        if not now.has_leader or not now.is_acked or "loses" in now.risks.values():
+        # What one replica loses is a line of the advice: no partition is in danger by its settings alone.
+        if not now.has_leader or not now.is_acked or (settings.rf > 1 and "loses" in now.risks.values()):
             already.append(name)
         if now.has_leader and not then.has_leader:
             leaderless.append(name)

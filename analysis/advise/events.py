@@ -199,8 +199,9 @@ def _requests(group: TopicGroup, release: ReleaseFacts) -> Iterator[AdvisedEvent
     )
 
 
-def power_event(count: int, when: When, *, all_replicas: bool, rack: bool = False) -> AdvisedEvent:
+def power_event(count: int, when: When, group: TopicGroup, *, rack: bool = False) -> AdvisedEvent:
     """Return the event that so many replicas of a partition lose power before one of them is back."""
+    all_replicas = count == group.settings.rf
     if rack:
         what = "a rack loses power" if count == 1 else f"a rack with {count} replicas of a partition loses power"
     elif count == 1:
@@ -217,20 +218,20 @@ def power_event(count: int, when: When, *, all_replicas: bool, rack: bool = Fals
         key=("rack-power" if rack else f"power-{count}") + ("-worst" if when == WORST else ""),
         what=what,
         when=when,
-        likelihood="common" if count == 1 and when == IN_SYNC else "rare",
+        likelihood="common" if when == IN_SYNC and (count == 1 or group.on_one_host) else "rare",
         budget={"power_losses": count},
         count=count,
         shown_by=shown_by,
     )
 
 
-def disks_event(count: int, *, all_replicas: bool, rack: bool = False) -> AdvisedEvent:
+def disks_event(count: int, group: TopicGroup, *, rack: bool = False) -> AdvisedEvent:
     """Return the event that so many replicas of a partition return with empty disks, such as the pods of a zone."""
     if rack:
         replicas = "" if count == 1 else f" with {count} replicas of a partition"
         what = f"a rack{replicas} loses its disks"
     else:
-        what = f"{_how_many(count, all_replicas)} brokers die, and return with empty disks"
+        what = f"{_how_many(count, count == group.settings.rf)} brokers die, and return with empty disks"
     return AdvisedEvent(
         key="rack-disks" if rack else f"disks-{count}",
         what=what,
@@ -259,10 +260,10 @@ def event_for(event: AdvisedEvent, group: TopicGroup, release: ReleaseFacts) -> 
     rf = group.settings.rf
     if event.count and event.key.startswith(("power-", "rack-power")):
         count = min(event.count, rf)
-        return power_event(count, event.when, all_replicas=count == rf, rack=event.key == "rack-power")
+        return power_event(count, event.when, group, rack=event.key == "rack-power")
     if event.key.startswith(("disks-", "rack-disks")):
         count = min(event.count, rf)
-        return disks_event(count, all_replicas=count == rf, rack=event.key == "rack-disks")
+        return disks_event(count, group, rack=event.key == "rack-disks")
     budget = {
         name: min(value, rf) if name in ("power_losses", "kills", "stops") else value
         for name, value in event.budget.items()

@@ -10,7 +10,7 @@ import msgspec
 from analysis.advise.advice import Advice
 from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.groups import hosting_brokers
-from analysis.advise.scenarios import WRITTEN_BY, scenarios_of
+from analysis.advise.scenarios import scenarios_of
 from ebbtide.errors import Problems, UsageError
 from ebbtide.scenario.model import MAX_BROKERS, ClusterSpec, Scenario
 from ebbtide.scenario.parse import parse
@@ -20,7 +20,6 @@ from ebbtide.snapshot.described import DescribedNode, FileFacts
 
 CONTROLLERS_MAX = 3
 _TOPIC = "t"
-_WRITTEN_BY = "Written by `ebbtide scenarios from`"
 _ROUNDS_MAX = 10
 _NAMED_MAX = 4
 
@@ -54,7 +53,7 @@ def scenario_from(advice: Advice, facts: FileFacts, *, name: str) -> FilesScenar
     scenario = msgspec.structs.replace(
         scenario,
         name=name,
-        description=f"{scenario.description.replace(WRITTEN_BY, _WRITTEN_BY)} Topic {_TOPIC} stands for {topics}.",
+        description=f"{scenario.description} Topic {_TOPIC} stands for {topics}.",
         cluster=cluster,
     )
     scenario, refused = _without_refused(scenario)
@@ -75,7 +74,7 @@ def _shown(advice: Advice, name: str) -> Iterator[tuple[AdvisedGroup, AdvisedLin
     for wanted in ("loses", "survives"):
         for group, line in chain.from_iterable(([(one, line) for line in one.lines]) for one in groups):
             if line.today.acks_all.says == wanted:
-                made = next(scenarios_of(group.group, [line.today], advice.release, prefix=name))
+                made = next(scenarios_of(group.group, [line.today], advice.release, prefix=name, verb="scenarios from"))
                 if made.text is not None:
                     yield group, line, made.text
 

@@ -60,13 +60,17 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Topics that are alike. `rack_replicas`: the most replicas that a partition has in one rack; 0 if unknown."""
+    """Topics that are alike. `rack_replicas`: the most replicas that a partition has in one rack; 0 if unknown.
+
+    `on_one_host`: all brokers are, so that they lose power together.
+    """
 
     settings: GroupSettings
     topics: tuple[str, ...]
     partitions: int
     rack_replicas: int
     brokers: int
+    on_one_host: bool = False
 
     def topics_in_words(self, most: int = 4) -> str:
         """Return some names, and how many there are."""
@@ -98,6 +102,7 @@ def groups_of(snapshot: ClusterSnapshot, pattern: str = "*") -> list[TopicGroup]
             partitions=count,
             rack_replicas=together[settings],
             brokers=brokers,
+            on_one_host=snapshot.on_one_host,
         )
         for settings, count in sorted(counted.items(), key=lambda one: (-one[1], one[0].in_words()))
     ]

@@ -11,6 +11,7 @@ from analysis.advise.advised import AdvisedLine
 from analysis.advise.groups import brokers_in_words
 from analysis.advise.overview import topics_losing_by
 from ebbtide.shown_text import plural
+from ebbtide.snapshot.planned import NEXT_TOPIC_MEANS
 
 MARK = "*"
 """Marks lines that are there only for the column `then`."""
@@ -65,7 +66,9 @@ def _of_what_is_known(advice: Advice) -> Headline:
     if advice.snapshot.is_of_files:
         when_read = "In these files, each partition has a leader, and all replicas in the ISR."
     if advice.snapshot.is_planned:
-        when_read = "Nobody saw a partition: this is what the files ask for, and what Kafka would make."
+        when_read = (
+            f"Nobody saw a partition: this is what the files ask for, and what Kafka would make. {NEXT_TOPIC_MEANS}."
+        )
     answers = [line.today.acks_all.says for line in _lines(advice) if not line.only_for_after]
     is_good = not {"loses", "unknown"} & set(answers)
     return Headline(text=losing, when_read=when_read, more=more, look="as-predicted" if is_good else "inconclusive")

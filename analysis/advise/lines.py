@@ -81,7 +81,7 @@ def _power_events(group: TopicGroup, desk: ModelDesk) -> Iterator[AdvisedEvent]:
     for when in whens:
 
         def loses(count: int, when: When = when) -> bool | None:
-            answer = desk.answer(power_event(count, when, all_replicas=count == rf), group, "all")
+            answer = desk.answer(power_event(count, when, group), group, "all")
             return {"loses": True, "survives": False}.get(answer.says)
 
         if desk.release.refuses_acks_all(rf, settings.min_isr):
@@ -94,10 +94,9 @@ def _power_events(group: TopicGroup, desk: ModelDesk) -> Iterator[AdvisedEvent]:
             if when == IN_SYNC or not counts:
                 counts.add(1)
         for count in sorted(counts):
-            yield power_event(count, when, all_replicas=count == rf)
+            yield power_event(count, when, group)
     if group.rack_replicas and rf > 1:
-        count = group.rack_replicas
-        yield power_event(count, IN_SYNC, all_replicas=count == rf, rack=True)
+        yield power_event(group.rack_replicas, IN_SYNC, group, rack=True)
 
 
 def _disks_events(group: TopicGroup, desk: ModelDesk) -> Iterator[AdvisedEvent]:
@@ -107,7 +106,7 @@ def _disks_events(group: TopicGroup, desk: ModelDesk) -> Iterator[AdvisedEvent]:
         return
 
     def loses(count: int) -> bool | None:
-        answer = desk.answer(disks_event(count, all_replicas=count == rf), group, "all")
+        answer = desk.answer(disks_event(count, group), group, "all")
         return {"loses": True, "survives": False}.get(answer.says)
 
     if desk.release.refuses_acks_all(rf, settings.min_isr):
@@ -115,6 +114,6 @@ def _disks_events(group: TopicGroup, desk: ModelDesk) -> Iterator[AdvisedEvent]:
     else:
         counts = {one for one in tolerance(2, rf, loses, rf) if one is not None} or {rf}
     for count in sorted(counts):
-        yield disks_event(count, all_replicas=count == rf)
+        yield disks_event(count, group)
     if group.rack_replicas:
-        yield disks_event(group.rack_replicas, all_replicas=group.rack_replicas == rf, rack=True)
+        yield disks_event(group.rack_replicas, group, rack=True)

@@ -28,8 +28,8 @@ class ClusterChange(msgspec.Struct, frozen=True, kw_only=True):
     change: str
     price: str
     costs: tuple[str, ...]
-    topics: tuple[str, ...]
-    saves: tuple[str, ...]
+    topics: tuple[str, ...] = ()
+    saves: tuple[str, ...] = ()
     worse: tuple[str, ...] = ()
 
 
@@ -87,26 +87,20 @@ def best_changes(groups: Sequence[AdvisedGroup]) -> tuple[ClusterChange, ...]:
             break
         new = {at: one for at, one in fits[best].items() if any((at, key) not in saved for key in one.keys)}
         parts = [one for one in remedies[best].parts if one not in made]
-        made += parts
-        prices = _prices_beyond(paid, parts, {groups[at].group.topics: one for at, one in new.items()})
-        paid |= {name for name in prices if not is_of_topics(name.partition("=")[0])}
+        if parts:  # else the changes before it save that together, so the last of them saves it
+            made += parts
+            prices = _prices_beyond(paid, parts, {groups[at].group.topics: one for at, one in new.items()})
+            paid |= {name for name in prices if not is_of_topics(name.partition("=")[0])}
+            words, price = changes_in_words(parts), "; ".join(prices.values())
+            chosen.append(ClusterChange(assume=best, change=words, price=price, costs=costs_of(prices)))
         topics = [name for at in new for name in groups[at].group.topics]
         rows = ((at, *row) for at, one in new.items() for row in zip(one.keys, one.saves, strict=True))
         saves = [text for at, key, text in rows if (at, key) not in saved]
-        if not parts:  # the changes before it save that together, so the last of them saves it
-            topics, saves = [*chosen[-1].topics, *topics], [*chosen[-1].saves, *saves]
-        change = ClusterChange(
-            assume=best,
-            change=changes_in_words(parts),
-            price="; ".join(prices.values()),
-            costs=costs_of(prices),
-            topics=tuple(dict.fromkeys(topics)),
-            saves=tuple(dict.fromkeys(saves)),
+        chosen[-1] = msgspec.structs.replace(
+            chosen[-1],
+            topics=tuple(dict.fromkeys((*chosen[-1].topics, *topics))),
+            saves=tuple(dict.fromkeys((*chosen[-1].saves, *saves))),
         )
-        if parts:
-            chosen.append(change)
-        else:
-            chosen[-1] = msgspec.structs.replace(chosen[-1], topics=change.topics, saves=change.saves)
         saved |= {(at, key) for at, one in fits[best].items() for key in one.keys}
     return tuple(chosen)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -39,7 +40,6 @@ from ebbtide.scenario.triggers import BrokerTrigger, LeaderTrigger, after
 from ebbtide.scenario.write import brief_text_of
 from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, UNCLEAN
 
-WRITTEN_BY = "Written by `ebbtide advise`"
 _AGAINST_THE_PROTOCOL = ("move-and-back", "elr-off", "late-min-isr")
 """Findings whose losses the protocol forbids."""
 _LOSS_VIOLATES = (NO_COMMITTED_LOSS, NO_HW_REGRESSION)
@@ -59,15 +59,14 @@ class LineScenario(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def scenarios_of(
-    group: TopicGroup, lines: Sequence[AdviceLine], release: ReleaseFacts, *, prefix: str, states_max: int = STATES_MAX
+    group: TopicGroup, lines: Sequence[AdviceLine], release: ReleaseFacts, *, prefix: str, verb: str = "advise"
 ) -> Iterator[LineScenario]:
-    """Yield the scenarios of a group's lines: one for acks=all, and one for acks=0 and 1."""
+    """Yield the scenarios of a group's lines: one for acks=all, and one for acks=0 and 1. `verb` writes them."""
     for line in lines:
-        base = f"{prefix}-{line.event.key}"
-        yield _checked(
-            f"{base}-acks-all", line.acks_all, lambda name, line=line: _acks_all(name, line, group, release, states_max)
-        )
-        yield _checked(f"{base}-acks-1", line.acks_1, lambda name, line=line: _acks_1(name, line, group, release))
+        base, by = f"{prefix}-{line.event.key}", f"Written by `ebbtide {verb}` for"
+        strong, weak = _description(by, line, release, line.acks_all), _description(by, line, release, line.acks_1)
+        yield _checked(f"{base}-acks-all", line.acks_all, partial(_acks_all, strong, line, group, release))
+        yield _checked(f"{base}-acks-1", line.acks_1, partial(_acks_1, weak, line, group, release))
 
 
 def prefix_of(settings: GroupSettings) -> str:
@@ -95,8 +94,8 @@ def _checked(name: str, answer: EventAnswer, build: Any) -> LineScenario:
     return LineScenario(name=name, text=text)
 
 
-def _acks_all(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFacts, states_max: int) -> str | None:
-    shown = schedule_for(line.event, line.acks_all, group, release, states_max)
+def _acks_all(description: str, line: AdviceLine, group: TopicGroup, release: ReleaseFacts, name: str) -> str | None:
+    shown = schedule_for(line.event, line.acks_all, group, release, STATES_MAX)
     if shown is None or shown.brokers > MAX_BROKERS:
         return None
     loses = line.acks_all.says == "loses"
@@ -108,7 +107,7 @@ def _acks_all(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFa
     scenario = Scenario(
         name=name,
         title=_title(line, settings, "acks=all", line.acks_all),
-        description=_description(line, release, line.acks_all),
+        description=description,
         kafka=(release.kafka,),
         cluster=ClusterSpec(brokers=_brokers(shown, settings), features=_features(release)),
         topics={
@@ -182,7 +181,7 @@ def _without_late_leaders(steps: Sequence[StepSpec], *, restarts: bool) -> tuple
     return tuple(kept)
 
 
-def _acks_1(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFacts) -> str | None:
+def _acks_1(description: str, line: AdviceLine, group: TopicGroup, release: ReleaseFacts, name: str) -> str | None:
     """Return a scenario in which the followers lag for a moment, so that only the leader has some records."""
     settings = group.settings
     loses = line.acks_1.says == "loses"
@@ -198,7 +197,7 @@ def _acks_1(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFact
     plain: dict[str, object] = {
         "name": name,
         "title": _title(line, settings, "acks=0 and acks=1", line.acks_1),
-        "description": _description(line, release, line.acks_1),
+        "description": description,
         "kafka": [release.kafka],
         "cluster": {"brokers": max(settings.rf, 2), "features": _features(release)},
         "topics": {"acks-0": topic, "acks-1": topic},
@@ -246,9 +245,9 @@ def _title(line: AdviceLine, settings: GroupSettings, acks: str, answer: EventAn
     return f"{settings.in_words()}, {acks} {verb}: {line.event.in_words}"
 
 
-def _description(line: AdviceLine, release: ReleaseFacts, answer: EventAnswer) -> str:
+def _description(by: str, line: AdviceLine, release: ReleaseFacts, answer: EventAnswer) -> str:
     elr = "on" if release.is_elr_on else "off"
-    return f"{WRITTEN_BY} for Kafka {release.kafka}, ELR {elr}. The event: {line.event.in_words}. {_how(answer)}."
+    return f"{by} Kafka {release.kafka}, ELR {elr}. The event: {line.event.in_words}. {_how(answer)}."
 
 
 def _how(answer: EventAnswer) -> str:

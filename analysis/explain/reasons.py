@@ -168,7 +168,6 @@ def _lost_range(subject: Subject, details: dict[str, Any]) -> LostRange:
         acked_after_epoch=details.get("acked_after_epoch"),
         first_done_ns=done_ns,
         last_done_ns=done_ns,
-        last_sent_ns=details.get("sent_ns"),
     )
 
 

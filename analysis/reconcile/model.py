@@ -75,7 +75,7 @@ class LostRange(ItemGroup, frozen=True, kw_only=True):
 
     The epoch is the one in force when they were acked. `count` may be less than the offsets from
     first to last: lost records need not be adjacent. Times are those of their acknowledgements, or
-    of sending where that is not known; `last_sent_ns` is when the last of them was sent.
+    of sending where that is not known.
     `acked_after_epoch` is by the controller's clock; null when the metadata log has no election
     before.
     """
@@ -89,7 +89,6 @@ class LostRange(ItemGroup, frozen=True, kw_only=True):
     acked_after_epoch: int | None = None
     first_done_ns: int
     last_done_ns: int
-    last_sent_ns: int | None = None
 
     @property
     def span(self) -> tuple[int, int]:

@@ -42,10 +42,11 @@ def is_broken_promise(one: Loss | Blamed) -> bool:
 
 def blamed_in(verdict: Verdict) -> list[Blamed]:
     """Return what partitions lost by their own elections, and the HWs that went back."""
-    return [one for one in verdict.attributed if one.group is None and (one.committed or _is_loss(one))]
+    return [one for one in verdict.attributed if one.group is None and (one.committed or is_loss(one))]
 
 
-def _is_loss(one: Blamed) -> bool:
+def is_loss(one: Blamed) -> bool:
+    """Whether the kind is among the gravest facts of a run."""
     return one.kind in ANOMALIES and ANOMALIES[one.kind].is_loss
 
 
@@ -61,7 +62,7 @@ def blames_of(verdict: Verdict, key: TopicPartition) -> dict[int, Blame]:
         first = before is None or (is_guilty and not before.is_guilty)
         found[offset] = Blame(
             cause=one.cause if before is None or first else before.cause,
-            lost=(one.count if _is_loss(one) else 0) + (before.lost if before is not None else 0),
+            lost=(one.count if is_loss(one) else 0) + (before.lost if before is not None else 0),
             is_guilty=is_guilty or (before is not None and before.is_guilty),
         )
     return found

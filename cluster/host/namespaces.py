@@ -34,12 +34,11 @@ class LimitCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of bytes sent at once, and how many arrived.
+    """How many of the bytes that were sent at once arrived.
 
     The last one arrived `took_s` after the first was sent. Where not all arrived, `took_s` is the time waited.
     """
 
-    sent_bytes: int
     arrived_bytes: int
     took_s: float
 

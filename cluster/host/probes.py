@@ -99,7 +99,7 @@ class Probes:
                     left -= self._receive(key.fileobj) == token
             took_s = time.monotonic() - began
         arrived_bytes = (datagrams - left) * _DATAGRAM_BYTES
-        return Transfer(sent_bytes=datagrams * _DATAGRAM_BYTES, arrived_bytes=arrived_bytes, took_s=took_s)
+        return Transfer(arrived_bytes=arrived_bytes, took_s=took_s)
 
     def _send(self, content: bytes, pair: Cut) -> None:
         try:

@@ -78,7 +78,6 @@ class LogTruncated(msgspec.Struct, frozen=True, kw_only=True):
     """Records from `end_offset` on, returned before, are no longer in the log."""
 
     end_offset: int
-    was_end_offset: int
 
 
 class SnapshotStarted(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,7 +230,7 @@ class MetadataFollower:
             return
         cut = next(index for index, batch in enumerate(kept) if not _is_in_log(batch, segments))
         gone = kept[cut]
-        out.append(LogTruncated(end_offset=gone.base_offset, was_end_offset=self.next_offset))
+        out.append(LogTruncated(end_offset=gone.base_offset))
         self.batches = self.batches[: len(self.batches) - len(kept) + cut]
         self.next_offset = gone.base_offset
         if self._mirror is not None:

@@ -34,12 +34,10 @@ HOLDS = "holds"
 class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     """One broker's log went back between `fired_ns` and `done_ns`.
 
-    `starts` and `ends` hold, per `topic-partition`, the measured log end offset before and
-    afterwards. `whole` holds the partitions whose log was measured to have lost nothing;
-    `lost_bytes` is the figure of the whole volume. If none of them is there, how much was lost is
-    not known. `only` are the logs of the log
-    directory that the step named: the others lost nothing. None: it named none. `ended_broker`: the
-    step was proven, and the broker's process ended. `gone`: when the broker's own log went, as far as it was measured.
+    `starts` and `ends` hold, per `topic-partition`, the measured log end offset before and afterwards. `whole` holds
+    the partitions whose log was measured to have lost nothing; `lost_bytes` is the figure of the whole volume. If none
+    of them is there, how much was lost is not known. `only` are the logs of the log directory that the step named: the
+    others lost nothing. None: it named none. `gone`: when the broker's own log went, as far as it was measured.
     """
 
     broker: int
@@ -51,7 +49,6 @@ class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     ends: dict[str, int] = {}
     whole: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
-    ended_broker: bool = False
     gone: Span | None = None
 
     def costs(self, topic: str, partition: int) -> bool:
@@ -98,9 +95,7 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
                     ends={name: log.leo_after for name, log in logs.items() if log.leo_after is not None},
                     whole=_whole_logs(logs),
                     only=only,
-                    # A broker ends when its last log directory fails, and runs on without one of several.
                     gone=step.times_of(node).log_gone,
-                    ended_broker=step.effect_ns is not None and (only is None or step.step in TAKES_DOWN),
                 )
             )
     return tuple(sorted(found, key=lambda loss: loss.fired_ns))

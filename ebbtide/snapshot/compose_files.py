@@ -70,6 +70,7 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
     used: set[Path] = set()
     problems: list[EbbtideError] = []
     nodes: list[DescribedNode] = []
+    in_containers: dict[str, str] = {}
     notes: list[str] = []
     releases: list[str] = []
     for document in read_documents(path, content):
@@ -82,6 +83,9 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
             for number in range(_replicas(service)):
                 node, wrong = _node(service, number)
                 nodes.append(node)
+                log_dirs = node.properties.get("log.dirs", node.properties.get("log.dir", service.image.log_dir))
+                if not _is_kept(values, log_dirs):
+                    in_containers[node.name] = log_dirs
                 problems += wrong if number == 0 else []
             notes += _notes_of(service)
             releases += _release_of(service)
@@ -90,9 +94,10 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
             UsageError("no service of this compose file is a Kafka node", where="services", allowed=_allowed())
         )
     raise_problems(path, problems)
-    notes += _disks(nodes)
+    notes += _disks(nodes, in_containers)
+    is_whole = _has_all_voters(nodes)
     return FileFacts(
-        nodes=tuple(nodes), is_whole=_has_all_voters(nodes), releases=tuple(releases), notes=tuple(notes)
+        nodes=tuple(nodes), is_whole=is_whole, on_one_host=is_whole, releases=tuple(releases), notes=tuple(notes)
     ), used
 
 
@@ -176,9 +181,8 @@ def _node(service: _Service, number: int) -> tuple[DescribedNode, list[UsageErro
         properties = {name: value for name, value in properties.items() if name not in ("node.id", "broker.id")}
     lines = {name: line for name, (_, line) in said.items()}
     wrong = list(value_problems(properties, f"services.{service.name}: ", lines))
-    log_dir = properties.get("log.dirs", properties.get("log.dir", service.image.log_dir))
     name = service.name if not number else f"{service.name} {number + 1}"
-    return DescribedNode(name=name, properties=properties, keeps_disk=_is_kept(service.values, log_dir)), wrong
+    return DescribedNode(name=name, properties=properties), wrong
 
 
 def _is_kept(values: YamlValue, log_dirs: str) -> bool:
@@ -225,10 +229,13 @@ def _notes_of(service: _Service) -> Iterator[str]:
                 yield f"{name} of {service.name} is {found[0]}, which the file does not say: taken as not set"
 
 
-def _disks(nodes: list[DescribedNode]) -> Iterator[str]:
+def _disks(nodes: list[DescribedNode], in_containers: Mapping[str, str]) -> Iterator[str]:
     brokers = [one for one in nodes if BROKER in one.roles]
-    if lost := [one.name for one in nodes if not one.keeps_disk]:
-        keep = "keeps its" if len(lost) == 1 else "keep their"
-        yield f"{some_of(lost, 3)} {keep} log in the container: a new container starts with an empty disk"
+    if in_containers:
+        keep, each = ("keeps its", "") if len(in_containers) == 1 else ("keep their", " of its own for each")
+        yield (
+            f"{some_of(list(in_containers), 3)} {keep} log in the container: a new container starts with an empty "
+            f"disk. Mount a volume{each} at log.dirs: {some_of(list(dict.fromkeys(in_containers.values())), 2)}"
+        )
     if len(brokers) > 1:
         yield f"all {len(brokers)} brokers of the file are on one host: if it loses power, all of them do"

@@ -28,14 +28,10 @@ def is_number(text: str) -> bool:
 
 
 class DescribedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node of a file, with its properties by Kafka's names; `name` is what the file calls it.
-
-    `keeps_disk`: whether its disk outlives a new container or pod.
-    """
+    """A node of a file, with its properties by Kafka's names; `name` is what the file calls it."""
 
     name: str
     properties: dict[str, str]
-    keeps_disk: bool = True
 
     @property
     def id(self) -> int | None:
@@ -62,13 +58,14 @@ class PlannedTopic(msgspec.Struct, frozen=True, kw_only=True):
 class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What files say, each field as far as they do.
 
-    `is_whole`: the nodes are all that the cluster has. `topics` were seen on a cluster, `planned` are asked for.
-    `levels` are the metadata.versions that a broker supports, `releases` have two or three numbers. `broker_configs`
-    are dynamic configs by broker; those of None are of all brokers.
+    `is_whole`: the nodes are all that the cluster has. `on_one_host`: and they run on one machine. `topics` were seen
+    on a cluster, `planned` are asked for. `levels` are the metadata.versions that a broker supports, `releases` have
+    two or three numbers. `broker_configs` are dynamic configs by broker; those of None are of all brokers.
     """
 
     nodes: tuple[DescribedNode, ...] = ()
     is_whole: bool = False
+    on_one_host: bool = False
     topics: tuple[SnapshotTopic, ...] = ()
     planned: tuple[PlannedTopic, ...] = ()
     features: dict[str, int] = {}
@@ -104,6 +101,7 @@ def merged(facts: Sequence[FileFacts]) -> FileFacts:
     return FileFacts(
         nodes=tuple(nodes),
         is_whole=any(one.is_whole for one in facts),
+        on_one_host=[one.on_one_host for one in facts if one.nodes] == [True],
         topics=tuple(topic for one in facts for topic in one.topics),
         planned=tuple(topic for one in facts for topic in one.planned),
         features={name: level for one in facts for name, level in one.features.items()},

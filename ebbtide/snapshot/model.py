@@ -10,7 +10,7 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.named_files import write_named_file
-from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
+from ebbtide.releases.known_releases import METADATA_VERSION
 from ebbtide.scenario.foreign_files import CLUSTER_FILES, NEXT_ADVISE, SNAPSHOT, foreign_file_error
 from ebbtide.untrusted.broken_files import broken_file_error
 from ebbtide.untrusted.files import UnreadableFile, read_file
@@ -92,7 +92,8 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     Of files: `kafka` is the release by its three numbers, if they say it, and `assumed` is what they do not say, in
     words. `unsaid` names the release and the feature levels that no file says. `is_planned`: nobody saw a partition;
-    the topics are those that the files ask for, and that Kafka would make.
+    the topics are those that the files ask for, and that Kafka would make. `on_one_host`: all brokers are, so that they
+    lose power together.
     """
 
     snapshot_version: int
@@ -108,6 +109,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     kafka: str | None = None
     unsaid: tuple[str, ...] = ()
     is_planned: bool = False
+    on_one_host: bool = False
 
     @property
     def is_of_files(self) -> bool:
@@ -123,11 +125,6 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     def metadata_version(self) -> int | None:
         """The finalised metadata.version, None where no broker named it."""
         return self.features.get(METADATA_VERSION)
-
-    @property
-    def is_elr_on(self) -> bool:
-        """Whether eligible.leader.replicas.version is 1 or more."""
-        return self.features.get(ELR_VERSION, 0) >= 1
 
 
 BYTES_MAX = 256 << 20

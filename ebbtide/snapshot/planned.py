@@ -33,6 +33,7 @@ from ebbtide.snapshot.model import (
 
 NEXT_TOPIC = "the-next-topic"
 """Stands for a topic that somebody makes without further words: what a server.properties decides."""
+NEXT_TOPIC_MEANS = f"{NEXT_TOPIC} is any topic that is made with the brokers' defaults"
 KAFKA = "kafka"
 UNKNOWN_RELEASE = "Ebbtide does not know the release of the files, Kafka"
 

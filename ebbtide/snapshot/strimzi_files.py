@@ -142,11 +142,10 @@ def _nodes(
     for pool, values, roles in groups:
         name = pool if cluster is None else f"{cluster}-{pool}"
         count = int(values.at("replicas").text or "0")
-        is_kept = _keeps_disk(values.at("storage"))
-        empty += [pool] if count > 0 and not is_kept else []
+        empty += [pool] if count > 0 and not _keeps_disk(values.at("storage")) else []
         for _ in range(min(max(count, 0), _NODES_MAX - len(nodes))):
             own = {"node.id": str(len(nodes)), "process.roles": roles}
-            nodes.append(DescribedNode(name=f"{name}-{len(nodes)}", properties={**config, **own}, keeps_disk=is_kept))
+            nodes.append(DescribedNode(name=f"{name}-{len(nodes)}", properties={**config, **own}))
     if empty:
         notes.append(f"the storage of {' and '.join(empty)} is ephemeral: a pod that moves has an empty disk")
     if (key := spec.at("rack", "topologyKey").text) is not None:

@@ -215,7 +215,8 @@ def snapshot_of(facts: FileFacts, paths: Sequence[Path]) -> ClusterSnapshot:
     if facts.topics:
         topics = tuple(with_configs(facts))
         hosting = {one for topic in topics for partition in topic.partitions for one in partition.replicas}
-        alive = {one for topic in topics for part in topic.partitions for one in (*part.isr, part.leader)}
+        led = [part for topic in topics for part in topic.partitions if part.leader >= 0]
+        alive = {one for part in led for one in (*part.isr, part.leader)}
         ids = sorted(hosting & alive)
     else:
         ids, topics, said = plan_topics(facts)
@@ -236,6 +237,7 @@ def snapshot_of(facts: FileFacts, paths: Sequence[Path]) -> ClusterSnapshot:
         kafka=release.kafka,
         unsaid=release.unsaid,
         is_planned=not facts.topics,
+        on_one_host=facts.on_one_host,
     )
     check_snapshot(snapshot, ", ".join(map(str, paths)))
     return snapshot

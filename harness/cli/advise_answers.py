@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from analysis.advise.groups import brokers_in_words
 from ebbtide.errors import ExitCode
 from ebbtide.shown_text import plural, some_of
+from ebbtide.snapshot.planned import NEXT_TOPIC, NEXT_TOPIC_MEANS
 
 if TYPE_CHECKING:
     from analysis.advise.compare import AdviceComparison
@@ -65,6 +66,8 @@ def print_comparison(found: AdviceComparison) -> None:
             print("  no event loses more or less with acks=all")
     print()
     print(f"the same: {plural(found.alike, 'topic')}")
+    if any(NEXT_TOPIC in change.topics for change in found.changes):
+        print(NEXT_TOPIC_MEANS)
     for label, names in (("only before:", found.only_before), ("only after:", found.only_after)):
         if names:
             print(f"{label} {some_of(names, _NAMED_MAX)}")

@@ -102,7 +102,8 @@ def _change(number: int, change: ClusterChange) -> Iterator[str]:
     if change.worse:
         at_worst = [one.removesuffix(f", {WORST}") for one in change.worse]
         all_worst = not set(at_worst) & set(change.worse)
-        yield f"  worse: {'; '.join(at_worst)} ({WORST})" if all_worst else f"  worse: {'; '.join(change.worse)}"
+        worse = f"{'; '.join(at_worst)} ({WORST})" if all_worst else "; ".join(change.worse)
+        yield f"  worse after it: {worse}"
 
 
 def _short_group(advised: AdvisedGroup) -> Iterator[str]:

@@ -74,7 +74,6 @@ def privileges(args: Args) -> PrivilegeRequest:
 
 def run(args: Args) -> ExitCode:
     """Shrink, write the file, and print the result."""
-
     from ebbtide.judging_process import JudgingProcess
     from ebbtide.scenario.write import SCENARIO
     from harness.cli.rule_files import judging_options

@@ -15,6 +15,7 @@ import msgspec
 import psutil
 
 from analysis.judge.outcome.prediction import known_bug_of
+from analysis.sentences.elections import is_loss
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest, read_manifest, records_of
@@ -27,7 +28,6 @@ from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
 from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
 from harness.nightly.store import OF_OWN_CLIENTS, FinishedJob, NightPlan, SkippedJob, Store
-from harness.replay.finding import is_loss
 
 BATCH = 16
 """After how many judged runs the night follows up contradictions."""

@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from analysis.judge.outcome.reasons import unproven_reasons
+from analysis.sentences.elections import is_loss
 from analysis.sentences.words import MEANING
 from ebbtide.record.outcomes import lost_counts, word_of
 from ebbtide.record.predictions import OWN_PREDICTION, fitting_prediction
@@ -99,11 +100,6 @@ def key_of(fact: str) -> str:
             if fact == name or fact.startswith(f"{name} by "):
                 return kind.key_of(committed=committed)
     return ""
-
-
-def is_loss(one: Blamed) -> bool:
-    """Whether the kind is among the gravest facts of a run."""
-    return one.kind in ANOMALIES and ANOMALIES[one.kind].is_loss
 
 
 def _without_cause(verdict: Verdict) -> list[AnomalyCount]:

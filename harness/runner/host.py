@@ -167,7 +167,7 @@ def _require_space(folder: Path) -> None:
         )
 
 
-def is_disk_full(error: Exception, folder: Path) -> bool:
+def is_disk_full(error: BaseException, folder: Path) -> bool:
     """Whether `error` comes from a full disk.
 
     The error says so, or the disk is full now. A node or client that died of a full disk reports it in its own

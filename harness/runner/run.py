@@ -288,7 +288,7 @@ class _Run:
         """
         try:
             yield
-        except Exception as error:
+        except BaseException as error:
             if is_interrupt(error):
                 self._record_interrupt()
                 raise
@@ -306,9 +306,6 @@ class _Run:
                 got=str(error).partition("\n")[0],
                 next=f"free some space (df -h {self.request.runs}), then run again; this record is not complete",
             ) from None
-        except (KeyboardInterrupt, SystemExit):
-            self._record_interrupt()
-            raise
 
     def _record_interrupt(self) -> None:
         with contextlib.suppress(OSError):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from analysis.sentences.elections import is_loss
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
@@ -15,7 +16,6 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import OPTIONAL_KINDS
 from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger, OffsetTrigger, Trigger, after
 from ebbtide.scenario.validate import validate
-from harness.replay.finding import is_loss
 from harness.replay.recorded_run import LoadedRun
 from harness.shrink.states import RecordedStep
 

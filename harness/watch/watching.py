@@ -339,8 +339,7 @@ class _Watch:
         try:
             yield
         except BaseException as error:
-            if isinstance(error, Exception):
-                self._held.name_in(error)
+            self._held.name_in(error)
             cut_short = is_interrupt(error)
             keys = {"failure": "interrupted by a signal"} if cut_short else failure_keys(error)
             if self.manifest.status != "complete":

@@ -134,7 +134,7 @@ def test_the_listed_rights_are_enough(node: GuardedNode) -> None:
     assert broker.configs["min.insync.replicas"] == "1"
     assert broker.metadata_versions is not None
     assert minor_release_of(broker.metadata_versions[1]) == VERSION.rpartition(".")[0]
-    assert snapshot.is_elr_on
+    assert snapshot.features["eligible.leader.replicas.version"] == 1
     (orders,) = (topic for topic in snapshot.topics if topic.name == "orders")
     assert orders.configs == {"min.insync.replicas": "1", "flush.messages": "1"}
     assert [(one.replicas, one.isr, one.elr) for one in orders.partitions] == [((1,), (1,), ())] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import msgspec
 from records import as_record
@@ -51,19 +52,15 @@ def status_of(rule: ModuleType, folder: Path, rows: str, blamed: Sequence[AnyAno
     return checked(rule, judged(folder / "record", blamed=blamed)).found.status
 
 
+def lost_range(first: int, last: int, **more: Any) -> LostRange:
+    """Return committed records of t-0 that were lost, at these offsets."""
+    usual = {"kind": "lost", "topic": "t", "partition": 0, "count": last - first + 1, "acks": -1, "committed": True}
+    times = {"first_done_ns": 0, "last_done_ns": 0}
+    return LostRange(first_offset=first, last_offset=last, **{**usual, **times, **more})
+
+
 def lost_by_an_unknown_election(*, partition: int = 0, committed: bool = True) -> AnyAnomaly:
     """Return a lost record of a partition of t, with acks=all if it was committed."""
-    lost = LostRange(
-        kind="lost",
-        topic="t",
-        partition=partition,
-        count=1,
-        acks=-1 if committed else 1,
-        committed=committed,
-        first_offset=3,
-        last_offset=3,
-        first_done_ns=0,
-        last_done_ns=0,
-    )
+    lost = lost_range(3, 3, partition=partition, acks=-1 if committed else 1, committed=committed)
     unknown = Attribution(cause=None, election=None, why="")
     return AttributedAnomaly(items=lost, committed=committed, attribution=unknown)

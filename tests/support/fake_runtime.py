@@ -44,7 +44,7 @@ class FakeNetwork:
             rate = self.limits.get(pair) if self.works else None
             return 0.001 if rate is None else (size_bytes - burst_bytes(rate)) / rate
 
-        return {pair: Transfer(sent_bytes=size_bytes, arrived_bytes=size_bytes, took_s=took_s(pair)) for pair in pairs}
+        return {pair: Transfer(arrived_bytes=size_bytes, took_s=took_s(pair)) for pair in pairs}
 
     def passing_pairs(self, pairs: Iterable[Cut], timeout_s: float = 0.3) -> frozenset[Cut]:
         dead = self.cuts if self.works else set()

@@ -72,7 +72,7 @@ class Story:
         self.steps: list[StepEntry] | None = []
         self.tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
         self.lost: list[LostRange] = []
-        self._lost_epochs: dict[tuple[int, int, int], int] = {}
+        self._lost_made: dict[tuple[int, int, int], tuple[int, int]] = {}
         self.regressions: list[HwRegression] = []
         self.vanished: list[VanishedRange] = []
         self.duplicates: list[Duplicates] = []
@@ -185,11 +185,11 @@ class Story:
                 count=count,
                 first_done_ns=ns(acked_s),
                 last_done_ns=ns(acked_s),
-                last_sent_ns=None if sent_s is None else ns(sent_s),
             )
         )
         self.anomalies.append(AnomalyCount(kind="lost", topic="t", partition=0, count=count))
-        self._lost_epochs[first, last, acks] = IN_NO_LOG if epoch is None else epoch
+        sent_ns = ns(acked_s if sent_s is None else sent_s)
+        self._lost_made[first, last, acks] = IN_NO_LOG if epoch is None else epoch, sent_ns
 
     def keep_all(self) -> None:
         """Take back what `lose` said."""
@@ -284,7 +284,7 @@ class Story:
             write_steps(RecordFolder(self.record), self.steps)
         for name, rows in (
             self.tables
-            | {"sends": [*self.tables["sends"], *lost_sends(self.lost, self._lost_epochs, self.tables["sends"])]}
+            | {"sends": [*self.tables["sends"], *lost_sends(self.lost, self._lost_made, self.tables["sends"])]}
         ).items():
             if rows and name not in missing:
                 pq.write_table(pa.Table.from_pylist(rows, schema=TABLES[name]), self.record / f"{name}.parquet")

@@ -19,12 +19,18 @@ def value_of(offset: int, epoch: int) -> int:
 
 
 def lost_sends(
-    all_lost: Sequence[LostRange], epochs: Mapping[tuple[int, int, int], int], sends: Sequence[Mapping[str, Any]]
+    all_lost: Sequence[LostRange],
+    made: Mapping[tuple[int, int, int], tuple[int, int]],
+    sends: Sequence[Mapping[str, Any]],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the acked sends of the lost records that the story has not."""
+    """Yield the acked sends of the lost records that the story has not.
+
+    `made` are their leader epoch and when they were sent, by first offset, last offset and acks.
+    """
     own = {(row.get("offset"), row.get("acks")) for row in sends if row.get("status") == "acked"}
     for lost in all_lost:
-        epoch = epochs.get((lost.first_offset, lost.last_offset, lost.acks), IN_NO_LOG)
+        usual = IN_NO_LOG, lost.first_done_ns
+        epoch, sent_ns = made.get((lost.first_offset, lost.last_offset, lost.acks), usual)
         for offset in range(lost.first_offset, lost.last_offset + 1):
             if (offset, lost.acks) not in own:
                 yield usual_row(
@@ -35,6 +41,6 @@ def lost_sends(
                     sequence=offset,
                     acks=lost.acks,
                     offset=offset,
-                    sent_ns=lost.first_done_ns if lost.last_sent_ns is None else lost.last_sent_ns,
+                    sent_ns=sent_ns,
                     done_ns=lost.last_done_ns,
                 )

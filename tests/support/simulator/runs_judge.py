@@ -61,7 +61,6 @@ def _answers(history: TrueHistory, folder: Path) -> Answers:
             acked_after_epoch=era,
             first_done_ns=min(one.done_ns for one in group),
             last_done_ns=max(one.done_ns for one in group),
-            last_sent_ns=max(one.sent_ns for one in group),
         )
         blamed = attributed_losses(EvidentRecord(record), [lost_range])
         for part in without_doubtful_causes(blamed, record):

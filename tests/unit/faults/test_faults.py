@@ -173,7 +173,7 @@ def test_a_limit_is_proven_by_what_arrives_when(runtime: FakeRuntime, rate_bytes
 def test_a_limited_link_that_the_nodes_fill_is_proven_by_what_the_kernel_passed_and_dropped(
     runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = Transfer(sent_bytes=9000, arrived_bytes=0, took_s=1.0)
+    lost = Transfer(arrived_bytes=0, took_s=1.0)
     monkeypatch.setattr(runtime.network, "transfer", lambda pairs, *_: dict.fromkeys(pairs, lost))
     for passed, dropped in ((1, 1), (0, 1), (1, 0)):
         counts = LimitCounts(passed_bytes=passed, dropped_packets=dropped)

@@ -140,7 +140,7 @@ class Inert:
         return {}
 
     def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
-        return dict.fromkeys(pairs, Transfer(sent_bytes=size_bytes, arrived_bytes=size_bytes, took_s=0.001))
+        return dict.fromkeys(pairs, Transfer(arrived_bytes=size_bytes, took_s=0.001))
 
     def set(self, node_id: int, offset_ms: int) -> None: ...
 

@@ -12,19 +12,14 @@ from collections.abc import Iterator
 
 from analysis.judge.history.steps import end_of_fault
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties
-from analysis.judge.rules.findings import Finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finds_duties
 from analysis.record.record import Record
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.table import KINDS
 
 
-def _check(judged: Judged) -> Finding:
-    return finding_on_duties(judged.record, _duties(judged.record))
-
-
-def _duties(record: Record) -> Iterator[Duty]:
+@finds_duties
+def _check(record: Record) -> Iterator[Duty]:
     steps = record.proven_steps or ()
     controllers = record.manifest.topology.controllers
     sessions = 1 if len(controllers) == 1 else 2

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 from analysis.judge.history.log_lines import line_times
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties, lasting_partitions
-from analysis.judge.rules.findings import Finding, state_row
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finds_duties, lasting_partitions
+from analysis.judge.rules.findings import state_row
 from analysis.record.record import Record
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.steps import StepEntry
@@ -24,11 +23,8 @@ _STOPS = b"Stopping serving logs in dir"
 """`LogManager` (3.7 to 4.4)."""
 
 
-def _check(judged: Judged) -> Finding:
-    return finding_on_duties(judged.record, _duties(judged.record))
-
-
-def _duties(record: Record) -> Iterator[Duty]:
+@finds_duties
+def _check(record: Record) -> Iterator[Duty]:
     lasting = lasting_partitions(record)
     for step in filter(_breaks_a_directory, record.proven_steps or ()):
         for broker in step.nodes:

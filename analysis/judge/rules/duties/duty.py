@@ -14,13 +14,15 @@ that time:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import wraps
 from itertools import pairwise
 from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.steps import end_of_fault
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
+from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
@@ -60,6 +62,16 @@ class Duty(NamedTuple):
     def broken_ns(self) -> int:
         """When the duty is broken if it is not kept by then."""
         return self.since_ns + PATIENCE * self.within_ns
+
+
+def finds_duties(duties: Callable[[Record], Iterable[Duty]]) -> Callable[[Judged], Finding]:
+    """Return the check of the clause whose duties a function yields, in the place of that function."""
+
+    @wraps(duties)
+    def check(judged: Judged) -> Finding:
+        return finding_on_duties(judged.record, duties(judged.record))
+
+    return check
 
 
 def finding_on_duties(record: Record, duties: Iterable[Duty], *, doubt: str | None = None) -> Finding:

@@ -13,21 +13,17 @@ from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.duties.duty import (
     SECOND_NS,
     Duty,
-    finding_on_duties,
+    finds_duties,
     healed_ns,
     lasting_partitions,
     unfenced_since,
 )
-from analysis.judge.rules.findings import Finding, state_row
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.findings import state_row
 from analysis.record.record import Record
 
 
-def _check(judged: Judged) -> Finding:
-    return finding_on_duties(judged.record, _duties(judged.record))
-
-
-def _duties(record: Record) -> Iterator[Duty]:
+@finds_duties
+def _check(record: Record) -> Iterator[Duty]:
     healed = healed_ns(record)
     if healed is None:
         return

@@ -11,17 +11,13 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties, lasting_partitions
-from analysis.judge.rules.findings import Finding, state_row
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finds_duties, lasting_partitions
+from analysis.judge.rules.findings import state_row
 from analysis.record.record import Record
 
 
-def _check(judged: Judged) -> Finding:
-    return finding_on_duties(judged.record, _duties(judged.record))
-
-
-def _duties(record: Record) -> Iterator[Duty]:
+@finds_duties
+def _check(record: Record) -> Iterator[Duty]:
     timeline, steps = record.timeline, record.proven_steps or ()
     for event in timeline.brokers:
         if event.event != "fenced":

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow.compute as pc
 
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.duties.duty import PATIENCE, SECOND_NS, Duty, finding_on_duties, lasting_partitions
-from analysis.judge.rules.findings import Finding, state_row
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.duties.duty import PATIENCE, SECOND_NS, Duty, finds_duties, lasting_partitions
+from analysis.judge.rules.findings import state_row
 from analysis.record.files import of_partition
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
@@ -22,11 +21,8 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.proof import LinkProof
 
 
-def _check(judged: Judged) -> Finding:
-    return finding_on_duties(judged.record, _duties(judged.record))
-
-
-def _duties(record: Record) -> Iterator[Duty]:
+@finds_duties
+def _check(record: Record) -> Iterator[Duty]:
     known = record.readable_scenario
     if known is None:
         return

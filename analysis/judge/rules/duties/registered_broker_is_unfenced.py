@@ -10,9 +10,7 @@ from collections.abc import Iterator
 
 from analysis.judge.history.log_lines import line_times
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finding_on_duties, healed_ns
-from analysis.judge.rules.findings import Finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finds_duties, healed_ns
 from analysis.record.record import Record
 
 _WAITS = b"Waiting for the broker to be unfenced"
@@ -20,11 +18,8 @@ _ANSWERED = b"The broker is in RECOVERY."
 """`BrokerLifecycleManager` (3.3 to 4.4): a heartbeat was answered, and the broker is fenced still."""
 
 
-def _check(judged: Judged) -> Finding:
-    return finding_on_duties(judged.record, _duties(judged.record))
-
-
-def _duties(record: Record) -> Iterator[Duty]:
+@finds_duties
+def _check(record: Record) -> Iterator[Duty]:
     healed, last = healed_ns(record), {one.broker: one for one in record.timeline.brokers}
     if healed is None:
         return

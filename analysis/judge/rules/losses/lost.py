@@ -162,7 +162,6 @@ RULE = Anomaly(
             "max(offset) AS last_offset",
             "min(at_ns) AS first_done_ns",
             "max(at_ns) AS last_done_ns",
-            "max(cast(get_json_object(details, '$.sent_ns') AS bigint)) AS last_sent_ns",
         ),
     ),
     has_own_prediction=True,

@@ -309,6 +309,13 @@ def test_a_downgrade_below_the_metadata_version_is_refused() -> None:
     assert (refused.value.allowed or "").startswith("kafka=4.3")
     advice = advise(cluster("4.3", topic("a", 1, 1)), assumed=parse_assumption("kafka=3.9.1,metadata.version=21"))
     assert list(advice.prices) == ["kafka=3.9.1", "metadata.version=21"]
+    assumed = cluster("4.3", topic("a", 1, 1), unsaid=("metadata.version",), kafka="4.3.1", features={})
+    with pytest.raises(UsageError, match="no downgrade to this release is possible") as refused:
+        advise(assumed, assumed=parse_assumption("kafka=3.9.1"))
+    assert "no file says the cluster's, and 30 is assumed" in (refused.value.got or "")
+    typed = (refused.value.next or "").split()[1]
+    assert typed == "kafka=3.9.1,metadata.version=21"
+    assert list(advise(assumed, assumed=parse_assumption(typed)).prices) == ["kafka=3.9.1"]
     low = cluster("4.3", topic("a", 1, 1), features={"metadata.version": 21})
     assert advise(low, assumed=parse_assumption("kafka=3.9.1")).after is not None
 

@@ -64,7 +64,7 @@ def test_a_flushed_record_is_not_at_risk_by_a_power_loss() -> None:
 
 def test_the_last_replica_takes_the_leader_along() -> None:
     answer = down(on("3.9", 1, 1), "1")
-    assert (answer.says, answer.leaderless) == ("not safe", ("a-0",))
+    assert (answer.says, answer.leaderless, answer.already) == ("not safe", ("a-0",), ())
 
 
 def test_a_partition_without_a_replica_there_is_not_asked_about() -> None:

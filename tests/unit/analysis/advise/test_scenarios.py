@@ -168,7 +168,7 @@ def test_a_loss_that_breaks_the_protocol_names_its_finding(key: str, page: str |
     release = assumed_release("4.3.1", ELR_ON)
     topics = group({"rf": 3, "min_isr": 2} if page else {"rf": 2, "min_isr": 2})
     desk = ModelDesk(release)
-    events = [*fixed_events(topics, release), power_event(2, "in sync", all_replicas=True)]
+    events = [*fixed_events(topics, release), power_event(2, "in sync", topics)]
     line = line_of(next(event for event in events if event.key == key), topics, desk)
     found = {one.name: one for one in scenarios_of(topics, [line], release, prefix="x")}
     assert scenario(found, f"{key}-acks-all").predictions[0].known_bug == page
@@ -179,7 +179,7 @@ def test_the_last_known_leader_of_4_0_is_elected_against_kip_966_which_is_known(
     """Kafka 4.0.2 elected a broker while it was fenced, when all three had lost power."""
     release = assumed_release(kafka, ELR_ON)
     topics = group({"rf": 3, "min_isr": 2})
-    line = line_of(power_event(3, "in sync", all_replicas=True), topics, ModelDesk(release))
+    line = line_of(power_event(3, "in sync", topics), topics, ModelDesk(release))
     found = {one.name: one for one in scenarios_of(topics, [line], release, prefix="x")}
     (prediction,) = scenario(found, "power-3-acks-all").predictions
     assert prediction.known_bug == bug

@@ -57,7 +57,6 @@ def test_a_snapshot_has_brokers_racks_features_configs_and_elrs() -> None:
     assert (broker.id, broker.rack, broker.metadata_versions, broker.problem) == (1, "a", (7, 30), None)
     assert broker.configs == {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
     assert snapshot.features == cluster.features
-    assert snapshot.is_elr_on
     (topic,) = snapshot.topics
     assert (topic.name, topic.configs) == ("orders", {"min.insync.replicas": "2"})
     first, second = topic.partitions

@@ -117,6 +117,7 @@ def test_what_a_compose_file_leaves_out_is_said(tmp_path: Path) -> None:
     said = " / ".join(read(tmp_path, APACHE).assumed)
     assert "min.insync.replicas of b3 is ${MIN_ISR}, which the file does not say" in said
     assert "b3 keeps its log in the container" in said
+    assert "Mount a volume at log.dirs: /tmp/kafka-logs" in said
     assert "all 2 brokers of the file are on one host" in said
     assert "Kafka cannot make __consumer_offsets (3 replicas), __transaction_state (3 replicas)" in said
     assert "the controllers have default.replication.factor 1" in said
@@ -138,7 +139,9 @@ def test_each_image_has_its_own_defaults_and_names(tmp_path: Path) -> None:
 
 
 def test_a_compose_file_of_one_host_has_a_part_of_the_brokers(tmp_path: Path) -> None:
+    assert read(tmp_path, APACHE).on_one_host
     one = APACHE.replace("1@c:9093", "1@c:9093,8@other:9093,9@another:9093")
+    assert not read(tmp_path, one).on_one_host
     one = one.replace("PROCESS_ROLES: broker\n", "PROCESS_ROLES: broker,controller\n")
     assert [one.id for one in read(tmp_path, one).brokers] == [1, 2, 3, 8, 9]
     dynamic = ALONE.replace("broker, KAFKA_MIN", "'broker,controller', KAFKA_DEFAULT_REPLICATION_FACTOR: 3, KAFKA_MIN")

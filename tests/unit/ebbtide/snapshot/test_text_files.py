@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.advise.advice import advise
+from analysis.advise.danger import bring_back, last_holders
 from analysis.advise.headline import headline
 from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot, read_snapshot, write_snapshot
@@ -19,6 +20,7 @@ TOPICS = """Topic: orders\tTopicId: x\tPartitionCount: 2\tReplicationFactor: 3\t
 \tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2\tElr: 3\tLastKnownElr: \tAdding Replicas: 3
 \tTopic: orders\tPartition: 1\tLeader: none\tReplicas: 4\tIsr: 4\tElr: N/A\tLastKnownElr: N/A
 """
+LED = TOPICS.replace("none", "4")
 FEATURES = """Feature: eligible.leader.replicas.version\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\t\
 FinalizedVersionLevel: 1\tEpoch: 12
 Feature: metadata.version\tSupportedMinVersion: 3.3-IV3\tSupportedMaxVersion: 4.1-IV1\tFinalizedVersionLevel: 4.1-IV1
@@ -53,8 +55,16 @@ def test_partitions_are_those_of_the_listing(tmp_path: Path) -> None:
     assert (second.leader, second.isr, second.elr) == (-1, (4,), None)
 
 
-def test_brokers_that_no_isr_has_are_not_alive(tmp_path: Path) -> None:
-    assert [one.id for one in read(tmp_path, topics=TOPICS).brokers] == [1, 2, 4]
+def test_brokers_that_no_isr_of_a_leader_has_are_not_alive(tmp_path: Path) -> None:
+    """Kafka elects a live broker of an ISR, so a partition without a leader has none."""
+    snapshot = read(tmp_path, topics=TOPICS)
+    assert [one.id for one in snapshot.brokers] == [1, 2]
+    assert last_holders(snapshot) == []
+    assert bring_back(snapshot) == (
+        "bring brokers 3 and 4 back, with their disks: they have replicas of 2 partitions, of which 1 has no leader; "
+        "broker 4 before the others: it was in sync"
+    )
+    assert [one.id for one in read(tmp_path, topics=LED).brokers] == [1, 2, 4]
 
 
 def test_levels_are_read_by_name_and_by_number(tmp_path: Path) -> None:
@@ -66,7 +76,7 @@ def test_levels_are_read_by_name_and_by_number(tmp_path: Path) -> None:
 
 def test_a_broker_has_the_configs_of_its_own_file_and_the_others_those_of_the_first(tmp_path: Path) -> None:
     other = "node.id=2\nmin.insync.replicas=3\nprocess.roles=broker\n"
-    first, second, third = read(tmp_path, topics=TOPICS, one=SERVER, two=other, features=WITHOUT_ELR).brokers
+    first, second, third = read(tmp_path, topics=LED, one=SERVER, two=other, features=WITHOUT_ELR).brokers
     assert (first.rack, first.configs["min.insync.replicas"]) == ("a", "1")
     assert (second.rack, second.configs["min.insync.replicas"]) == (None, "3")
     assert third.configs == first.configs
@@ -210,7 +220,7 @@ OF_BROKER_1 = """All configs for broker 1 are:
 
 
 def test_dynamic_configs_count_above_a_file(tmp_path: Path) -> None:
-    snapshot = read(tmp_path, topics=TOPICS, server=SERVER, configs=CONFIGS)
+    snapshot = read(tmp_path, topics=LED, server=SERVER, configs=CONFIGS)
     assert snapshot.topics[0].configs["min.insync.replicas"] == "3"
     first, second, _ = snapshot.brokers
     assert first.configs["min.insync.replicas"] == "2"

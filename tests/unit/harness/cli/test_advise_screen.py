@@ -8,6 +8,7 @@ from made_snapshots import brokers, cluster, topic
 
 from analysis.advise.advice import Advice, advise
 from ebbtide.snapshot.model import SnapshotTopic
+from ebbtide.snapshot.planned import NEXT_TOPIC
 from harness.cli.advise_screen import LINES_MAX, print_screen
 
 UNCLEAN = "unclean.leader.election.enable"
@@ -113,7 +114,7 @@ def test_a_change_is_shown_with_what_it_makes_worse_and_starred_lines_do_not_mix
     assert len(change.worse) == 2
     text = " ".join(" ".join(screen_of(advise(off), monkeypatch, capsys)).split())
     worse = "; ".join(one.removesuffix(", at the worst moment") for one in change.worse)
-    assert f"worse: {worse} (at the worst moment)" in text
+    assert f"worse after it: {worse} (at the worst moment)" in text
     after = advise(off, assumed=parse_assumption("eligible.leader.replicas.version=1"))
     (group,) = after.groups
     lines = screen_of(after, monkeypatch, capsys)
@@ -172,3 +173,21 @@ def test_no_note_that_an_answer_may_be_wrong_is_hidden(
     assert all(one in text for one in advice.notes[: advice.doubts])
     assert set(doubts) < set(advice.notes[: advice.doubts])
     assert "more notes (--all)" in text
+
+
+def test_brokers_on_one_host_commonly_lose_power_together(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for on_one_host, likely in ((True, "common"), (False, "rare")):
+        advice = advise(cluster("3.9", topic("orders", 3, 2), on_one_host=on_one_host))
+        lines = screen_of(advice, monkeypatch, capsys)
+        assert f"  loses: all 3 brokers lose power together, in sync ({likely})" in lines
+        assert f"by one {likely} event" in " ".join(lines)
+
+
+def test_the_topic_that_stands_for_others_is_explained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    advice = advise(cluster("3.9", topic(NEXT_TOPIC, 3, 2), is_planned=True))
+    text = " ".join(" ".join(screen_of(advice, monkeypatch, capsys)).split())
+    assert "the-next-topic is any topic that is made with the brokers' defaults." in text

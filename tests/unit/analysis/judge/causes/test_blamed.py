@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from clause_cases import lost_range
 from coordinator_stories import last_coordinator_standing
 from judge_records import Story, last_replica_standing, only_loss
 from stale_joins import stale_join
@@ -70,20 +71,8 @@ def cause(folder: Path, steps: str, topic: str = "t", wire: WireFacts | None = N
     """Return the cause of a loss of t-0 and its reason, where one topic is gone."""
     record = record_of(Example({"steps": [steps]}, "", ""), folder / "record")
     record.manifest = msgspec.structs.replace(record.manifest, gone_topics=(topic,), wire=wire)
-    lost = LostRange(
-        kind="lost",
-        topic="t",
-        partition=0,
-        acks=-1,
-        committed=True,
-        count=9,
-        first_offset=0,
-        last_offset=8,
-        first_done_ns=0,
-        last_done_ns=0,
-    )
     elsewhere = Attribution(cause="unclean-election", election=None, why="an election")
-    (one,) = of_gone_topics(record, [AttributedAnomaly(items=lost, committed=True, attribution=elsewhere)])
+    (one,) = of_gone_topics(record, [AttributedAnomaly(items=lost_range(0, 8), committed=True, attribution=elsewhere)])
     return one.attribution.cause, one.attribution.why
 
 
@@ -184,18 +173,7 @@ def loss(
 ) -> AttributedAnomaly[LostRange]:
     election = ElectionEvent(before=state(partition, 1, 1), after=state(partition, leader, epoch), road="isr")
     return AttributedAnomaly(
-        items=LostRange(
-            kind="lost",
-            topic=topic,
-            partition=partition,
-            acks=-1,
-            committed=True,
-            first_offset=0,
-            last_offset=99,
-            count=100,
-            first_done_ns=0,
-            last_done_ns=0,
-        ),
+        items=lost_range(0, 99, topic=topic, partition=partition),
         committed=True,
         attribution=Attribution(cause=cause, election=election, why=why),
     )
