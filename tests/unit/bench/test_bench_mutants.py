@@ -20,10 +20,12 @@ def test_a_module_stands_for_its_mutants_and_a_number_for_one() -> None:
     ]
 
 
-def test_what_a_mutant_of_the_reconciliation_changes_stands_in_its_module_once() -> None:
+def test_what_a_mutant_of_the_reconciliation_changes_stands_in_its_module_once_and_it_is_python() -> None:
     for name, (module, before, after) in mutants_by_name().items():
-        assert Path(module.__file__ or "").read_text().count(before) == 1, name
+        text = Path(module.__file__ or "").read_text()
+        assert text.count(before) == 1, name
         assert after != before, name
+        compile(text.replace(before, after), name, "exec")
 
 
 def test_what_a_mutant_of_the_recovery_changes_stands_in_its_module_once_and_its_test_exists() -> None:
