@@ -18,6 +18,7 @@ from live.single_node import free_ports
 
 from cluster.jars.releases import jars_of
 from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.runtime.java_programs import program_for_all
 from cluster.runtime.jvm import installation_of, java_command
 from cluster.runtime.properties import cluster_id, format_arguments
 from cluster.watched.watch_topic import connection_to
@@ -107,8 +108,7 @@ class ForeignCluster:
 
     def up(self) -> None:
         """Format and start every node, and wait until every broker is registered and answers."""
-        for node in self._ports:
-            self._format(node)
+        self._format(*self._ports)
         for node in self._ports:
             self._launch(node)
         wait_until(
@@ -168,13 +168,18 @@ class ForeignCluster:
             return set(connection.metadata([]).brokers)
         return set()
 
-    def _format(self, node: int) -> None:
-        path = self.folder / f"node-{node}.properties"
-        settings = self._settings(node) | self._properties
-        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        arguments = format_arguments(self.kafka, self._cluster_id, str(path), self._features)
-        command = java_command(self._installation, "kafka.tools.StorageTool", arguments, heap_mb=96)
-        subprocess.run(command, check=True, capture_output=True)
+    def _format(self, *nodes: int) -> None:
+        arguments = {}
+        for node in nodes:
+            path = self.folder / f"node-{node}.properties"
+            settings = self._settings(node) | self._properties
+            path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+            arguments[self.log(node)] = format_arguments(self.kafka, self._cluster_id, str(path), self._features)
+        program = program_for_all(arguments)
+        words = java_command(
+            self._installation, program.main, program.arguments, heap_mb=program.heap_mb, jars=program.jars
+        )
+        subprocess.run(words, check=True, capture_output=True)
 
     def _launch(self, node: int) -> None:
         path = self.folder / f"node-{node}.properties"

@@ -89,7 +89,7 @@ def test_a_run_whose_user_process_ends_undoes_everything_itself(
     number: signal.Signals, status: int, options: tuple[str, ...], member: OrdinaryUser
 ) -> None:
     before, seen = HostState.now(), set(records_in(member.home / "runs"))
-    run = member.watch(*RUN, "3.9.1", *options)
+    run = member.watch(*RUN, "4.3.1", *options)
     assert run.signal_once_it_says("power-loss broker", number) == status
     wait_until(lambda: _helpers() == [], awaited="the helper container to end", timeout_s=60)
     (record,) = set(records_in(member.home / "runs")) - seen

@@ -24,7 +24,7 @@ from ebbtide.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.docker]
 
-KAFKA = "3.9.1"
+KAFKA = "4.3.1"
 MEGABYTE = 1_000_000
 
 NODE = {
