@@ -39,6 +39,10 @@ class Assumption(msgspec.Struct, frozen=True):
         """Return the values as `--assume` takes them."""
         return ",".join(f"{name}={value}" for name, value in self.values.items())
 
+    def _typed_with(self, values: Mapping[str, int]) -> str:
+        """Return the option with these values, too."""
+        return f"{_WHERE} {Assumption({**self.values, **{name: str(one) for name, one in values.items()}}).in_words()}"
+
     def release(
         self, today: ReleaseFacts | None, features: Mapping[str, int], unsaid: Collection[str] = ()
     ) -> ReleaseFacts:
@@ -79,7 +83,7 @@ class Assumption(msgspec.Struct, frozen=True):
                 where=_WHERE,
                 got=f"{_level_in_words(level)} with Kafka {kafka}",
                 allowed=f"{_level_in_words(known[0])} to {_level_in_words(known[-1])}",
-                next=f"{_WHERE} {METADATA_VERSION}={known[-1]}",
+                next=self._typed_with({METADATA_VERSION: known[-1]}),
             )
         if levels.get(ELR_VERSION) and level < MV_ELR:
             is_assumed = ELR_VERSION in self.values
@@ -90,9 +94,9 @@ class Assumption(msgspec.Struct, frozen=True):
                 where=_WHERE,
                 got=_level_in_words(level),
                 allowed=f"{_level_in_words(MV_ELR)} or newer",
-                next=f"{_WHERE} {ELR_VERSION}=1,{METADATA_VERSION}={known[-1]}"
+                next=self._typed_with({METADATA_VERSION: known[-1]})
                 if is_assumed
-                else f"{_WHERE} {ELR_VERSION}=0,{self.in_words()}    (with the ELR off)",
+                else f"{self._typed_with({ELR_VERSION: 0})}    (with the ELR off)",
             )
 
     def check_factor(self, snapshot: ClusterSnapshot) -> None:
@@ -107,7 +111,7 @@ class Assumption(msgspec.Struct, frozen=True):
                 where=_WHERE,
                 got=f"{RF}={self.values[RF]} with {brokers_in_words(brokers)}",
                 allowed=f"1 to {len(brokers)}",
-                next=f"{_WHERE} {RF}={len(brokers)}    (more replicas need more brokers first)",
+                next=f"{self._typed_with({RF: len(brokers)})}    (more replicas need more brokers first)",
             )
 
     def unchanged(self, today: ReleaseFacts, after: ReleaseFacts, groups: Sequence[TopicGroup]) -> list[str]:

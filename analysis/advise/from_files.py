@@ -15,8 +15,9 @@ from ebbtide.errors import Problems, UsageError
 from ebbtide.scenario.model import MAX_BROKERS, ClusterSpec, Scenario
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import brief_text_of
-from ebbtide.shown_text import plural
+from ebbtide.shown_text import plural, some_of
 from ebbtide.snapshot.described import DescribedNode, FileFacts
+from ebbtide.snapshot.planned import NEXT_TOPIC, NEXT_TOPIC_MEANS
 
 CONTROLLERS_MAX = 3
 _TOPIC = "t"
@@ -49,7 +50,9 @@ def scenario_from(advice: Advice, facts: FileFacts, *, name: str) -> FilesScenar
         broker_properties=_properties(facts.brokers, facts.broker_configs.get(None, {})),
         controller_properties=_properties(facts.controllers, {}),
     )
-    topics = ", ".join(group.group.topics[:_NAMED_MAX]) + (", ..." if len(group.group.topics) > _NAMED_MAX else "")
+    topics = some_of(group.group.topics, _NAMED_MAX)
+    if NEXT_TOPIC in group.group.topics:
+        topics = f"{topics}. {NEXT_TOPIC_MEANS}"
     scenario = msgspec.structs.replace(
         scenario,
         name=name,
@@ -59,8 +62,7 @@ def scenario_from(advice: Advice, facts: FileFacts, *, name: str) -> FilesScenar
     scenario, refused = _without_refused(scenario)
     dropped = [*_nodes(brokers, len(controllers), cluster, facts), *refused]
     if others := [one.group for one in advice.groups if one is not group]:
-        count = sum(len(one.topics) for one in others)
-        dropped.append(f"{plural(count, 'topic')} with other settings: {others[0].settings.in_words()} ...")
+        dropped += [f"{one.settings.in_words()}: {some_of(one.topics, _NAMED_MAX)}" for one in others]
     if left := sum(one.today.acks_all.says == "loses" for one in group.lines) - (line.today.acks_all.says == "loses"):
         verb = "loses" if left == 1 else "lose"
         dropped.append(f"{plural(left, 'more event')} that {verb} records: `ebbtide advise --scenario` writes them all")

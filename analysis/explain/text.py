@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from analysis.explain.life import Life
 from analysis.sentences.words import offset_s
+from ebbtide.folding import fold_line, shown_width
 from ebbtide.journal.payload import value_in_words
 
 
 def render_text(life: Life) -> str:
-    """Return the life as lines, each as wide as its text."""
+    """Return the life as lines; what follows a number, a broker or a time stays beside it."""
     lines = [life.headline, f"  run {life.run}", "", "Why"]
     for number, reason in enumerate(life.reasons, 1):
         lines += _entry(f"  {number:>2}. ", reason.text, reason.place)
@@ -31,8 +32,8 @@ def render_text(life: Life) -> str:
 
 
 def _entry(start: str, text: str, place: str) -> Iterable[str]:
-    yield f"{start}{text}"
-    yield f"{' ' * len(start)}[{place}]"
+    for line in (f"{start}{text}", f"{' ' * len(start)}[{place}]"):
+        yield from fold_line(line, shown_width(), below=len(start))
 
 
 def _list(items: Iterable[str]) -> Iterable[str]:

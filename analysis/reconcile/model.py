@@ -18,10 +18,11 @@ from ebbtide.scenario.internal_topics import OFFSETS_PARTITION, OFFSETS_TOPIC
 class ItemGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Items of one kind and partition that the judge treats alike.
 
-    `ORDER`: the fields by which the groups of one partition are sorted.
+    `ORDER`: the fields by which the groups of one partition are sorted. `SHOWN`: those that clauses show.
     """
 
     ORDER: ClassVar[tuple[str, ...]] = ()
+    SHOWN: ClassVar[tuple[str, ...]] = ()
 
     kind: str
     topic: str
@@ -41,7 +42,7 @@ class ItemGroup(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def evidence(self) -> Mapping[str, object]:
         """What clauses show of the items, besides their partition and number."""
-        return {}
+        return {name.removesuffix("_"): getattr(self, name) for name in self.SHOWN}
 
 
 G = TypeVar("G", bound=ItemGroup)
@@ -81,6 +82,7 @@ class LostRange(ItemGroup, frozen=True, kw_only=True):
     """
 
     ORDER = ("first_offset", "acks")
+    SHOWN = ("acks", "first_offset", "last_offset")
 
     acks: int
     committed: bool
@@ -94,11 +96,6 @@ class LostRange(ItemGroup, frozen=True, kw_only=True):
     def span(self) -> tuple[int, int]:
         """The lowest and the highest offset."""
         return self.first_offset, self.last_offset
-
-    @property
-    def evidence(self) -> Mapping[str, object]:
-        """What clauses show of them."""
-        return {"acks": self.acks, "first_offset": self.first_offset, "last_offset": self.last_offset}
 
 
 class VanishedRange(ItemGroup, frozen=True, kw_only=True):
@@ -115,6 +112,7 @@ class VanishedRange(ItemGroup, frozen=True, kw_only=True):
     """
 
     ORDER = ("first_offset", "kind")
+    SHOWN = ("kind", "first_offset", "last_offset")
 
     leader_epoch: int | None = None
     committed: bool
@@ -127,11 +125,6 @@ class VanishedRange(ItemGroup, frozen=True, kw_only=True):
         """The lowest and the highest offset."""
         return self.first_offset, self.last_offset
 
-    @property
-    def evidence(self) -> Mapping[str, object]:
-        """What clauses show of them."""
-        return {"kind": self.kind, "first_offset": self.first_offset, "last_offset": self.last_offset}
-
 
 class HwRegression(ItemGroup, frozen=True, kw_only=True):
     """One drop of the HW that leaders served; `count` observations show it.
@@ -141,6 +134,7 @@ class HwRegression(ItemGroup, frozen=True, kw_only=True):
     """
 
     ORDER = ("leader_epoch",)
+    SHOWN = ("from_", "to", "leader_epoch")
 
     count: int = 1
     from_: int
@@ -155,11 +149,6 @@ class HwRegression(ItemGroup, frozen=True, kw_only=True):
     def span(self) -> tuple[int, int]:
         """What it went back to and from."""
         return self.to, self.from_
-
-    @property
-    def evidence(self) -> Mapping[str, object]:
-        """What clauses show of it."""
-        return {"from": self.from_, "to": self.to, "leader_epoch": self.leader_epoch}
 
 
 class Duplicates(ShownGroup, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ every node that the role can mean:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -148,6 +149,7 @@ def _node(node: int) -> _TargetKey:
 def _impossible(step: StepSpec, who: _TargetKey | None, standing: _Standing, where: str) -> Iterator[UsageError]:
     """Report why a step on `who` is impossible."""
     word, of, target = step.step, step.kind, target_of(step)
+    on_target = partial(UsageError, where=f"{where}.target", got=repr(target))
     healed = {fault for fault, ended_by in ENDED_BY.items() if ended_by == word}
     if of.starts:
         healed |= DISK_TROUBLES
@@ -157,38 +159,16 @@ def _impossible(step: StepSpec, who: _TargetKey | None, standing: _Standing, whe
         yield UsageError(nothing, where=f"{where}.step", got=word, allowed=allowed)
     elif healed and who is not None and not any(_may_be(who, fault.who) for fault in candidates):
         after = ", ".join(sorted(healed))
-        yield UsageError(
-            f"nothing to {word}: no earlier step left this node so",
-            where=f"{where}.target",
-            got=repr(target),
-            allowed=f"a node after {after}",
-        )
+        yield on_target(f"nothing to {word}: no earlier step left this node so", allowed=f"a node after {after}")
     on_node = [KINDS[fault.kind] for fault in standing if fault.who == who]
     if of.needs_process and any(one.takes_down for one in on_node):
-        yield UsageError(
-            f"a {word} of a node that is down", where=f"{where}.target", got=repr(target), allowed="start it first"
-        )
+        yield on_target(f"a {word} of a node that is down", allowed="start it first")
     if of.needs_awake and any(one.pauses for one in on_node):
-        yield UsageError(
-            f"a {word} of a node that is paused",
-            where=f"{where}.target",
-            got=repr(target),
-            allowed="resume it first, or kill it",
-        )
+        yield on_target(f"a {word} of a node that is paused", allowed="resume it first, or kill it")
     if of.takes_down and any(_took_as_much(of, one) for one in on_node):
-        yield UsageError(
-            f"a {word} of a volume with nothing left to lose",
-            where=f"{where}.target",
-            got=repr(target),
-            allowed="start it first",
-        )
+        yield on_target(f"a {word} of a volume with nothing left to lose", allowed="start it first")
     if word in NEEDS_A_SOUND_VOLUME and any(one.volume is not None for one in on_node):
-        yield UsageError(
-            f"a {word} of a volume that is in trouble already",
-            where=f"{where}.target",
-            got=repr(target),
-            allowed="mend-disk first",
-        )
+        yield on_target(f"a {word} of a volume that is in trouble already", allowed="mend-disk first")
     if word in CUT_KINDS and of.ends_itself and any(fault.kind in NETWORK_FAULTS for fault in standing):
         yield UsageError(
             f"a {word} heals every cut, also the one that is in force",

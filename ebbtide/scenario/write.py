@@ -6,6 +6,7 @@ The file describes the whole experiment.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Any
 
 import msgspec
@@ -20,6 +21,8 @@ from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.words import ParsedText
 
 _WHOLE_MAX = 1e15
+COLUMNS = 80
+"""How wide the lines of a brief text are, where TOML lets them be folded."""
 
 SCENARIO = "scenario.toml"
 """The file of a run record that holds the scenario as run."""
@@ -49,7 +52,9 @@ def brief_text_of(scenario: Scenario) -> str:
         elif key == "topics":
             blocks += [_block(f"[topics.{_toml_key(name)}]", topic) for name, topic in value.items()]
         elif isinstance(value, dict):
-            blocks.append(_block(f"[{key}]", value))
+            wide = {name for name, one in value.items() if isinstance(one, dict) and len(_line(name, one)) > COLUMNS}
+            blocks.append(_block(f"[{key}]", {name: one for name, one in value.items() if name not in wide}))
+            blocks += [_block(f"[{key}.{_toml_key(name)}]", value[name]) for name in value if name in wide]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -58,8 +63,17 @@ def _is_table(value: Any) -> bool:
 
 
 def _block(heading: str, table: Mapping[str, object]) -> str:
-    lines = [f"{_toml_key(key)} = {_inline(value, is_long=True)}" for key, value in table.items()]
+    lines = [_line(key, value) for key, value in table.items()]
     return "\n".join([heading, *lines] if heading else lines)
+
+
+def _line(key: str, value: object) -> str:
+    """Return a key with its value; a long sentence is folded, with a backslash before each break."""
+    line = f"{_toml_key(key)} = {_inline(value, is_long=True)}"
+    if isinstance(value, str) and len(line) > COLUMNS and " ".join(value.split()) == value:
+        folded = wrap(_inline(value)[1:-1], COLUMNS - 3, break_long_words=False, break_on_hyphens=False)
+        line = f'{_toml_key(key)} = """\\\n' + " \\\n".join(folded) + '"""'
+    return line
 
 
 def _inline(value: Any, *, is_long: bool = False) -> str:

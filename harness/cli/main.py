@@ -27,7 +27,7 @@ from ebbtide.shown_text import without_middle
 from ebbtide.signals import is_interrupt, was_interrupted
 from ebbtide.streams import ignore_closed_pipes, print_verbatim, shown_output
 from harness.cli.command import Args, Group, ParsedCommand
-from harness.cli.mistakes import error_of
+from harness.cli.mistakes import error_of, with_whole_command
 from harness.cli.parameters import value_type
 
 VERBS: dict[str, str] = {
@@ -74,24 +74,6 @@ _REFUSALS = {
 }
 """The exit code of each error by which the host refuses a file."""
 _WORD_MAX = 200
-
-_OF_0_2_0: dict[str, dict[str, str]] = {
-    "cluster topic": {
-        "--partitions": "partitions=",
-        "--replication-factor": "replication_factor=",
-        "--min-isr": "min_isr=",
-    },
-    "cluster up": {
-        "--brokers": "brokers=",
-        "--controllers": "controllers=",
-        "--quorum": "quorum=",
-        "--log-dirs": "log_dirs=",
-        "--name": "--cluster=",
-    },
-    "run": {"--name": "--cluster="},
-    "watch": {"--record": "--runs="},
-}
-"""How options of 0.2.0 begin today; they still work for one release."""
 
 SHELLS = ("bash", "zsh", "fish")
 COMPLETE = "_EBBTIDE_COMPLETE"
@@ -200,7 +182,6 @@ def _print_version(ctx: click.Context, param: click.Parameter, given: bool) -> N
 
 def _run(argv: Sequence[str]) -> int:
     _refuse_endless_numbers(argv)
-    argv = _with_new_spellings(argv)
     group = root_command()
     if not argv and (instruction := os.environ.get(COMPLETE)):
         from harness.cli.completing import answer_shell
@@ -212,28 +193,16 @@ def _run(argv: Sequence[str]) -> int:
     except click.exceptions.Exit as end:  # --help and --version have printed
         return end.exit_code
     except click.UsageError as mistake:
-        raise error_of(mistake) from None
+        raise with_whole_command(error_of(mistake), argv) from None
     typed.args.argv = tuple(argv)
     try:
         return _run_verb(typed)
-    except UsageError as error:
+    except EbbtideError as error:
         # A mistake in an option reads as if the parser had found it.
-        if error.where is not None and (error.where.startswith("--") or error.where == COMMAND_LINE):
+        if isinstance(error, UsageError) and (error.where or "").startswith(("--", COMMAND_LINE)):
             error.add_next(f"{typed.command_path} --help")
+        with_whole_command(error, argv)
         raise
-
-
-def _with_new_spellings(argv: Sequence[str]) -> list[str]:
-    """Return the words with the spellings of today; a note on stderr says each."""
-    words = [*argv]
-    verb = next((verb for verb in _OF_0_2_0 if words[: verb.count(" ") + 1] == verb.split()), None)
-    for old, new in _OF_0_2_0.get(verb, {}).items() if verb is not None else ():
-        for at, word in enumerate(words):
-            option, equals, value = word.partition("=")
-            if option == old and (equals or at + 1 < len(words)):
-                words[at : at + (1 if equals else 2)] = [new + (value if equals else words[at + 1])]
-                print(f"{old} is now {new}VALUE; the old spelling goes with the next release", file=sys.stderr)
-    return words
 
 
 def _refuse_endless_numbers(argv: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -83,6 +84,25 @@ def name_in_usage(param: click.Parameter | None) -> str:
     if isinstance(param, click.Option):
         return "/".join(param.opts)
     return str(param.metavar or param.name) if param is not None else "the value"
+
+
+def with_whole_command(error: EbbtideError, argv: Sequence[str]) -> EbbtideError:
+    """Return the error; where it says which options to type next, it then says the whole command with them."""
+    if error.next is None or not error.next.startswith("--"):
+        return error
+    options, gap, remark = error.next.partition("    ")
+    words = [*shlex.split(options), "--"]
+    has_value = {one: not after.startswith("--") for one, after in pairwise(words) if one.startswith("--")}
+    kept, rest = ["ebbtide"], iter(argv)
+    for word in rest:
+        if has_value.get(word):
+            next(rest, None)
+        elif word.partition("=")[0] not in has_value:
+            kept.append(word)
+    at = kept.index("--") if "--" in kept else len(kept)
+    error.next = " ".join([shlex.join(kept[:at]), options, shlex.join(kept[at:])]).rstrip() + gap + remark
+    error.args = (error.render(),)
+    return error
 
 
 def is_release(word: str) -> bool:

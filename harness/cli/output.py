@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ebbtide.folding import fold_words, shown_width
+from ebbtide.folding import fold_line, fold_words, shown_width
 from ebbtide.streams import print_verbatim
 
 _BELOW = " " * 4
@@ -70,9 +70,11 @@ def _print_aligned(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> Non
 
 
 def _print_with_lines_below(lines: Sequence[Sequence[str]], width: int) -> None:
-    """Print the last column of each row on lines of its own, below the others."""
+    """Print the last column of each row on lines of its own, below the others, and the header as one line."""
     widths = [max(map(len, column)) for column in zip(*(line[:-1] for line in lines), strict=True)]
-    for *first, last in lines:
+    headers, *rows = lines
+    print("\n".join(fold_line(_aligned(headers, [*widths, 0]), width)))
+    for *first, last in rows:
         print(_aligned(first, widths))
         for line in fold_words(last, width - len(_BELOW), cuts=False):
             print(f"{_BELOW}{line}".rstrip())

@@ -5,9 +5,11 @@ What `ebbtide runs compare` prints with --json.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from analysis.compare.page import RunComparison
 
 _NAME_MAX = 100
+_OF_TIME = re.compile(r"^[0-9]{8}T[0-9]{6}-")
 """Characters of a record's folder in the name of a page: file systems allow 255 in all."""
 
 
@@ -108,11 +111,15 @@ def _too_few_runs_error(alone: Path) -> UsageError:
 
 
 def default_page(records: Sequence[Path]) -> Path:
-    """Return the page beside the last record, or here if that is packed, named by the folders of the first and last."""
-    first, last = records[0].resolve(), records[-1].resolve()
+    """Return the page beside the last record, or here if that is packed, named by the folders of the first and last.
+
+    Their times are left out, and of the last name what it begins with as the first one does.
+    """
+    first, last = (_OF_TIME.sub("", one.resolve().name)[:_NAME_MAX] for one in (records[0], records[-1]))
+    alike = list(takewhile(lambda pair: pair[0] == pair[1], zip(first.split("-"), last.split("-"), strict=False)))
     between = f"-{len(records) - 2}-more" if len(records) > 2 else ""
-    folder = Path() if has_other_name(records[-1]) else last.parent
-    return folder / f"compare-{first.name[:_NAME_MAX]}{between}-with-{last.name[:_NAME_MAX]}.html"
+    folder = Path() if has_other_name(records[-1]) else records[-1].resolve().parent
+    return folder / f"compare-{first}{between}-with-{'-'.join(last.split('-')[len(alike) :]) or last}.html"
 
 
 def shown_page(path: Path) -> str:

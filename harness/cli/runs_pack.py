@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -57,10 +58,13 @@ def run(args: Args) -> ExitCode:
         read_manifest(RecordFolder(args.record))  # raises for what is no record
     for record in records:
         check_ended(RecordFolder(record))
+    next_ = f"ebbtide runs pack {shlex.quote(str(args.record))} run.tgz"
     if not args.archive.name.endswith((".tgz", ".tar.gz")):
-        raise UsageError("not the name of an archive", where="OUT.tgz", got=str(args.archive), allowed="NAME.tgz")
+        raise UsageError(
+            "not the name of an archive", where="OUT.tgz", got=str(args.archive), allowed="NAME.tgz", next=next_
+        )
     if args.archive.resolve().is_relative_to(folder):
-        raise UsageError("the archive would be in the record", where="OUT.tgz", got=str(args.archive))
+        raise UsageError("the archive would be in the record", where="OUT.tgz", got=str(args.archive), next=next_)
     files = pack(folder, args.archive, BOUNDS)
     size = args.archive.stat().st_size
     if args.json:

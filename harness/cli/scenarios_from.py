@@ -11,7 +11,6 @@ from ebbtide.streams import print_verbatim
 from harness.cli.command import Args, Command
 from harness.cli.progress import shown_progress
 
-_COLUMNS = 100
 _NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -37,6 +36,7 @@ def run(args: Args) -> ExitCode:
     from analysis.advise.advice import advise, unsaid_notes
     from analysis.advise.assumption import parse_assumption
     from analysis.advise.from_files import scenario_from
+    from ebbtide.scenario.write import COLUMNS
     from ebbtide.snapshot.described import DROPPED, FileFacts
     from ebbtide.snapshot.model import read_snapshot
     from ebbtide.snapshot.text_files import describe_files, is_of_text, snapshot_of
@@ -55,6 +55,8 @@ def run(args: Args) -> ExitCode:
     notes = (*snapshot.assumed, *unsaid_notes(snapshot, advice.release, assumed))
     head += [one if one.startswith(DROPPED) else f"Noted: {one}" for one in notes]
     head += [f"{DROPPED}{one}" for one in made.dropped]
-    comments = [fill(one, _COLUMNS, initial_indent="# ", subsequent_indent="#   ") for one in head]
+    comments = [
+        fill(one, COLUMNS, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False) for one in head
+    ]
     print_verbatim("\n".join([*comments, "", made.text.rstrip("\n")]))
     return ExitCode.AS_PREDICTED

@@ -112,6 +112,18 @@ def test_without_replicas_logs_text_and_page_have_no_list_of_replicas(history: H
     assert "Where it is in the end" not in page
 
 
+def test_what_is_folded_stays_beside_its_number(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    life = life_of(history, 0, tmp_path)
+    assert life is not None
+    text = render_text(life)
+    reasons = text.partition("Why\n")[2].partition("\n\n")[0].splitlines()
+    assert len(reasons) > 2 * len(life.reasons)
+    assert all(line.startswith(("      ", "   ")) and line[6] != " " for line in reasons)
+
+
 def places(life: Life) -> dict[int, tuple[bool | None, str]]:
     return {place.broker: (place.has_it, place.text) for place in life.places}
 

@@ -100,7 +100,9 @@ def test_a_word_that_is_no_release_but_a_file_or_folder_here_gets_the_path_to_ty
         make_build(Path(word))
     assert main(["run", "healthy", "--kafka", word]) == 4
     said = capsys.readouterr().err
-    assert f"next:    --kafka ./{word}    (if you mean the {kind} of this name)" in said
+    assert " ".join(f"ebbtide run healthy --kafka ./{word} (if you mean the {kind} of this name)".split()) in " ".join(
+        said.replace("\\\n", " ").split()
+    )
     if kind == "folder":
         assert named_kafka(f"./{word}", lambda line: None).startswith("4.5.0-SNAPSHOT@")
 

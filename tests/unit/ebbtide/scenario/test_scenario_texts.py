@@ -104,6 +104,21 @@ def test_a_trigger_and_a_config_are_in_one_line_as_in_the_shipped_files() -> Non
     assert "[steps.trigger]" not in text
 
 
+def test_a_brief_text_folds_sentences_and_wide_tables() -> None:
+    scenario = catalogue.find("rack-power-flushed")
+    properties = {f"some.long.property.{number}": "10" for number in range(4)}
+    cluster = msgspec.structs.replace(scenario.cluster, broker_properties=properties)
+    words = 'A "quoted" back\\slash, ' + "and a sentence that goes on " * 5
+    scenario = msgspec.structs.replace(scenario, cluster=cluster, description=words.strip())
+    text = brief_text_of(scenario)
+    assert "[cluster.broker_properties]\n" in text
+    assert 'description = """\\\n' in text
+    description = text.partition("description = ")[2].partition('"""\n')[0]
+    assert max(map(len, description.splitlines())) <= 80
+    assert parse(text, file="brief").description == words.strip()
+    assert parse(text, file="brief").cluster == cluster
+
+
 DOCUMENTATION = ROOT / "docs" / "scenario-files.md"
 
 

@@ -47,6 +47,11 @@ def read(folder: Path, **texts: str) -> ClusterSnapshot:
     return snapshot_of_files(paths)
 
 
+def typed_next(text: str) -> str:
+    """What a command prints, with its folded lines as one."""
+    return " ".join(text.replace("\\\n", " ").split())
+
+
 def test_partitions_are_those_of_the_listing(tmp_path: Path) -> None:
     (orders,) = read(tmp_path, topics=TOPICS).topics
     assert orders.configs == {"min.insync.replicas": "2"}
@@ -176,7 +181,7 @@ def test_the_command_asks_for_the_release_and_says_what_is_assumed(
     file = tmp_path / "server.properties"
     file.write_text(SERVER)
     assert main(["advise", str(file)]) == 4
-    assert "next:    --assume kafka=4.3.1" in capsys.readouterr().err
+    assert f"next: ebbtide advise {file} --assume kafka=4.3.1 (" in typed_next(capsys.readouterr().err)
     assert main(["advise", str(file), "--assume", "kafka=4.3.1"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("2 of 3 topics can lose records acked with acks=all by one common event: ")
@@ -190,7 +195,7 @@ def test_what_files_do_not_say_is_asked_for_and_is_then_today(
     file = tmp_path / "server.properties"
     file.write_text(SERVER)
     assert main(["advise", str(file), "--down", "2"]) == 4
-    assert "next:    --assume kafka=4.3.1" in capsys.readouterr().err
+    assert f"next: ebbtide advise {file} --down 2 --assume kafka=4.3.1 (" in typed_next(capsys.readouterr().err)
     assert main(["advise", str(file), "--down", "2", "--assume", "kafka=4.3.1"]) == 1
     assert "taking down broker 2, if all replicas are in sync" in " ".join(capsys.readouterr().out.split())
     assert main(["advise", str(file), "--down", "2", "--assume", "kafka=4.3.1,min.insync.replicas=2"]) == 4

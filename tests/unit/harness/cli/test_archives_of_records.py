@@ -128,6 +128,8 @@ def test_only_whole_records_are_packed(folder: Path, capsys: pytest.CaptureFixtu
         assert main(["runs", "pack", record, archive]) == ExitCode.USAGE
         said = capsys.readouterr().err
         assert what in said
+        if what.startswith(("not the name", "the archive would")):
+            assert f"next:    ebbtide runs pack {record} run.tgz" in said
     assert "next:    rm run.tgz    (or name another archive)" in said
 
 

@@ -178,9 +178,18 @@ def test_a_run_and_a_link_to_it_are_not_compared(tmp_path: Path, capsys: pytest.
 
 def test_comparisons_with_the_same_last_run_have_different_pages(tmp_path: Path) -> None:
     old, new, other = (tmp_path / name for name in ("run-3.9.1", "run-4.3.1", "run-4.0.2"))
-    assert default_page([old, new]) == tmp_path / "compare-run-3.9.1-with-run-4.3.1.html"
-    assert default_page([other, new]) == tmp_path / "compare-run-4.0.2-with-run-4.3.1.html"
-    assert default_page([old, other, new]) == tmp_path / "compare-run-3.9.1-1-more-with-run-4.3.1.html"
+    assert default_page([old, new]) == tmp_path / "compare-run-3.9.1-with-4.3.1.html"
+    assert default_page([other, new]) == tmp_path / "compare-run-4.0.2-with-4.3.1.html"
+    assert default_page([old, other, new]) == tmp_path / "compare-run-3.9.1-1-more-with-4.3.1.html"
+
+
+def test_the_page_of_the_demo_fits_its_line(tmp_path: Path) -> None:
+    runs = ("20261121T124641-last-replica-standing-3.9.1-e31a", "20261121T124655-last-replica-standing-4.3.1-a5ab")
+    page = default_page([tmp_path / one for one in runs])
+    assert page.name == "compare-last-replica-standing-3.9.1-e31a-with-4.3.1-a5ab.html"
+    assert len(f"comparison: runs/{page.name}") <= 80
+    twin = tmp_path / "20261121T124641-last-replica-standing-3.9.1-e31a"
+    assert default_page([twin, tmp_path / "x" / twin.name]).name.endswith(f"-with-{twin.name[16:]}.html")
 
 
 def test_the_longest_names_of_folders_make_a_name_that_a_file_system_takes(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -10,12 +11,13 @@ import click
 import pytest
 from command_tree import commands
 
-from ebbtide.errors import ExitCode
+from ebbtide.errors import ExitCode, UsageError
 from ebbtide.scenario.model import ClusterSpec, TopicSpec
 from ebbtide.scenario.plain_values import STEP_KEYS
 from ebbtide.scenario.steps.table import KINDS, SHOWN, StepKind, keys_of
 from ebbtide.scenario.validate_admin import validate_error_name
 from harness.cli.main import main
+from harness.cli.mistakes import with_whole_command
 from harness.cli.option_values import table_of_words
 
 MOST = 50
@@ -114,3 +116,20 @@ def test_a_key_takes_each_value_that_it_has_in_a_scenario_file() -> None:
         session_timeout_s=2.5, quorum="dynamic", formed_on="3.9.1", broker_properties={"log.segment.bytes": "1048576"}
     )
     assert table_of_words(["assignment=[[1, 2], [2, 3]]"], TopicSpec, "config").assignment == ((1, 2), (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("argv", "next_", "whole"),
+    [
+        ("advise a.yaml", "--assume kafka=4.3.1    (if so)", "ebbtide advise a.yaml --assume kafka=4.3.1    (if so)"),
+        ("advise 'a b' --down 1 --all", "--down 4", "ebbtide advise 'a b' --all --down 4"),
+        ("advise --down=1 a", "--down 4", "ebbtide advise a --down 4"),
+        ("run x --cluster c", "--keep-cluster", "ebbtide run x --cluster c --keep-cluster"),
+        ("watch --runs r -- mark --down 1", "--runs s", "ebbtide watch --runs s -- mark --down 1"),
+        ("run x", "ebbtide doctor", "ebbtide doctor"),
+    ],
+)
+def test_an_option_to_type_next_is_a_whole_command(argv: str, next_: str, whole: str) -> None:
+    error = with_whole_command(UsageError("wrong", next=next_), shlex.split(argv))
+    assert error.next == whole
+    assert whole in error.args[0]

@@ -76,6 +76,19 @@ def test_a_path_is_never_cut_and_a_word_is_never_broken(
 # A long analysis says its stage and its records every 10 s.
 
 
+def test_a_header_above_rows_of_two_lines_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "/runs/" + "x" * 40
+    print_table(["outcome", "lost", "record"], [["as-predicted", "0", path]])
+    assert capsys.readouterr().out.splitlines() == [
+        "outcome       lost  record",
+        "as-predicted  0",
+        f"    {path}",
+    ]
+
+
 def test_a_slow_analysis_says_its_stage_and_its_records_again_and_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,7 @@ def made(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Scenar
     """The scenario that the command prints, and its comments in one line."""
     assert main(["scenarios", "from", *map(str, words)]) == 0
     text = capsys.readouterr().out
+    assert max(len(line) for line in text.splitlines() if line.startswith("#")) <= 80
     comments = " ".join(line[1:].strip() for line in text.splitlines() if line.startswith("#"))
     return parse(text, file="mine.toml", strict=True), comments
 
@@ -77,7 +78,7 @@ def test_a_release_that_no_file_says_is_asked_for(capsys: pytest.CaptureFixture[
     scenario, _ = made(capsys, file, "--assume", "kafka=3.9.1")
     assert scenario.kafka == ("3.9.1",)
     assert (scenario.topics["t"].replication_factor, scenario.cluster.brokers) == (1, 3)
-    assert "the-next-topic" in scenario.description
+    assert "the-next-topic is any topic that is made with the brokers' defaults." in scenario.description
 
 
 def test_a_snapshot_gives_a_scenario_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +88,9 @@ def test_a_snapshot_gives_a_scenario_too(tmp_path: Path, capsys: pytest.CaptureF
     capsys.readouterr()
     scenario, said = made(capsys, saved, "--assume", "kafka=3.9.1", "--topics", "the-*")
     assert scenario.topics["t"].min_isr == 2
-    assert "topics with other settings" not in said
+    assert "__consumer_offsets" not in said
+    _, said = made(capsys, saved, "--assume", "kafka=3.9.1")
+    assert "Dropped: RF 3, min ISR 2, cleanup compact: __consumer_offsets, __transaction_state" in said
 
 
 def test_what_is_dropped_of_brokers_or_controllers_is_said_once_and_of_whom(
