@@ -98,9 +98,11 @@ def test_the_links_of_the_readme_lead_to_files() -> None:
 
 
 def build_site(docs: Path, site: Path) -> subprocess.CompletedProcess[str]:
-    """Build the site as `make docs` does, of pages in another folder."""
-    config = docs.parent / "mkdocs.yml"
-    config.write_text((ROOT / "mkdocs.yml").read_text().replace("docs_dir: docs", f"docs_dir: {docs}"))
+    """Build the site as `make docs` does, of pages in another folder; with the pages of the navigation that it has."""
+    config, text = docs.parent / "mkdocs.yml", (ROOT / "mkdocs.yml").read_text()
+    if not (docs / "concepts.md").exists():
+        text = re.sub(r"(?ms)^nav:.*?(?=^plugins:)", "", text)
+    config.write_text(text.replace("docs_dir: docs", f"docs_dir: {docs}"))
     return subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", config, "--site-dir", site],
         cwd=ROOT,
@@ -124,9 +126,13 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_the_network(tm
     assert (tmp_path / "site" / "search" / "search_index.js").is_file()
 
 
-@pytest.mark.slow
 def test_broken_links_fail_the_build(tmp_path: Path) -> None:
-    docs = Path(shutil.copytree(DOCS, tmp_path / "docs"))
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "verdicts.md").write_text("# Verdicts\n")
+    (docs / "index.md").write_text("# Ebbtide\n\n[A](verdicts.md#verdicts).\n")
+    done = build_site(docs, tmp_path / "site")
+    assert done.returncode == 0, done.stdout + done.stderr
     with (docs / "index.md").open("a") as page:
         page.write("\n[A](nowhere.md), [b](verdicts.md#nowhere), [c](../Makefile).\n")
     done = build_site(docs, tmp_path / "site")

@@ -47,7 +47,7 @@ def test_one_series_of_each_kind_runs_on_the_model(
 
 
 def test_a_small_made_cluster_is_read_and_advised() -> None:
-    assert_ended_well(run_bench("advise", "--topics", "8", "--partitions", "2", "--max-s", "600"))
+    assert_ended_well(run_bench("advise", "--topics", "8", "--partitions", "2", "--max-s", "100"))
 
 
 def test_the_benches_of_clusters_print_their_tables_before_anything_was_run(tmp_path: Path) -> None:
