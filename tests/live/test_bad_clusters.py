@@ -101,6 +101,7 @@ def black_hole() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
+@pytest.mark.beside
 def test_an_address_that_swallows_packets(tmp_path: Path) -> None:
     with black_hole() as address:
         for said in refusals(tmp_path, ",".join([address] * 6)):
@@ -108,6 +109,7 @@ def test_an_address_that_swallows_packets(tmp_path: Path) -> None:
             assert "timed out" in said
 
 
+@pytest.mark.beside
 def test_a_release_that_is_not_known_yet(tmp_path: Path) -> None:
     cluster = MadeCluster()
     cluster.metadata_versions = (7, 99)
