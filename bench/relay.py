@@ -43,6 +43,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from cluster.host.host_ports import RELAY
 from cluster.relay.spool import Handles, new_spool
 from ebbtide import run_clock
 from ebbtide.command import module_command
@@ -271,7 +272,7 @@ def opened(name: str, server: Address, stack: contextlib.ExitStack) -> Way:
         words = [sys.executable, "-m", "bench.relay", "--before", str(listen), *map(str, server)]
         return Way(address, stack.enter_context(started(words, listen)).pid)
     ready, written = os.pipe()
-    words = [*module_command("cluster.relay.program"), "--listen", f"{listen}={server[0]}:{server[1]}"]
+    words = [*RELAY, "--listen", f"{listen}={server[0]}:{server[1]}"]
     words += ["--ready", str(written), "--clock-base", str(run_clock.base_ns())]
     decoder: int | None = None
     spool: Handles | tuple[()] = ()

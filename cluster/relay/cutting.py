@@ -24,6 +24,7 @@ class Cutter:
 
     def __init__(self, frames: Requests | Responses) -> None:
         self._frames = frames
+        self._waiting = frames.waiting if isinstance(frames, Requests) else None
         self._head = bytearray()
         self._body_left = 0  # of the frame that the next bytes belong to
         self._records = False
@@ -32,27 +33,38 @@ class Cutter:
         self.is_read = True
 
     def cut(self, data: memoryview) -> list[bytes | memoryview]:
-        """Return the pieces of recorded frames in the bytes that come next; an answer to Fetch is one short piece."""
+        """Return the pieces of recorded frames in the bytes that come next; an answer to Fetch is one short piece.
+
+        Frames that follow each other are one piece: one long copy costs half of several.
+        """
         found: list[bytes | memoryview] = []
-        at = 0
-        while at < len(data) and self.is_read:
-            if self._body_left:
-                end = min(len(data), at + self._body_left)
-                self._take(data[at:end], found)
-                at = end
-            elif not self._head and at + self._frames.head_bytes <= len(data):
+        began = at = 0  # of the piece, and of what comes next
+        size, head_bytes = len(data), self._frames.head_bytes
+        while at < size and self.is_read:
+            if not (self._body_left or self._head) and at + head_bytes <= size:
                 self._begin(data, at)
+            end = min(size, at + (self._body_left or head_bytes - len(self._head)))
+            if self._body_left and self._records and self._fetched is None:
+                self._body_left -= end - at
             else:
-                end = min(len(data), at + self._frames.head_bytes - len(self._head))
-                self._head += data[at:end]
-                at = end
-                if len(self._head) == self._frames.head_bytes:
-                    head = memoryview(bytes(self._head))
-                    self._head.clear()
-                    self._begin(head, 0)
-                    if self.is_read:
-                        self._take(head, found)
+                if began < at:
+                    found.append(data[began:at])
+                (self._take if self._body_left else self._take_head)(data[at:end], found)
+                began = end
+            at = end
+        if began < at:
+            found.append(data[began:at])
         return found
+
+    def _take_head(self, piece: memoryview, found: list[bytes | memoryview]) -> None:
+        """Take a part of a head that came in several."""
+        self._head += piece
+        if len(self._head) == self._frames.head_bytes:
+            head = memoryview(bytes(self._head))
+            self._head.clear()
+            self._begin(head, 0)
+            if self.is_read:
+                self._take(head, found)
 
     def _begin(self, data: memoryview, at: int) -> None:
         """Read the head of a frame; all of the frame is then still to be taken."""
@@ -63,8 +75,8 @@ class Cutter:
             return
         self._body_left = frame.size_bytes
         self._records = frame.api in RECORDED
-        if isinstance(self._frames, Requests):
-            self._frames.waiting.append(frame)
+        if self._waiting is not None:
+            self._waiting.append(frame)
         elif frame.api == FETCH:
             self._fetched = frame, HeadsOfFetch(frame.version, is_whole=True)
         if not self._records:

@@ -60,6 +60,7 @@ class AskedRequest(NamedTuple):
 
     api: int
     version: int
+    correlation: int
     client: str | None
     message: Any
     asked_ns: int
@@ -69,7 +70,7 @@ class _Connection:
     def __init__(self) -> None:
         self.bytes = {"request": bytearray(), "response": bytearray()}
         self.began_ns: int | None = None
-        self.asked: dict[int, AskedRequest] = {}
+        self.asked: list[AskedRequest] = []  # two may have one correlation id: an answer is recorded after it passed
 
 
 class Decoder:
@@ -120,17 +121,18 @@ class Decoder:
         message = None if request is None else self._decoded(request, version, frame)
         if request is not None and message is None:
             return
-        asked = AskedRequest(api, version, _client_of(frame), message, asked_ns)
+        asked = AskedRequest(api, version, correlation, _client_of(frame), message, asked_ns)
         if api == PRODUCE and message is not None and message.acks == 0:
             yield from self._produced(number, asked, None, None)
         else:
-            connection.asked[correlation] = asked
+            connection.asked.append(asked)
 
     def _answer(self, number: int, connection: _Connection, frame: bytes, done_ns: int) -> Iterator[WireRow]:
         _, correlation = RESPONSE_HEAD.unpack_from(frame)
-        asked = connection.asked.pop(correlation, None)
-        if asked is None:  # its request could not be decoded, and is counted
+        at = next((at for at, one in enumerate(connection.asked) if one.correlation == correlation), None)
+        if at is None:  # its request could not be decoded, and is counted
             return
+        asked = connection.asked.pop(at)
         if asked.api == FETCH:
             answer: Any = read_fetch_answer(asked.version, frame)
             if answer is None:
@@ -141,7 +143,7 @@ class Decoder:
 
     def _end(self, number: int) -> Iterator[WireRow]:
         connection = self._connections.pop(number)
-        for asked in connection.asked.values():
+        for asked in connection.asked:
             yield from self._rows(number, asked, None, None)
 
     def _rows(self, number: int, asked: AskedRequest, answer: Any, done_ns: int | None) -> Iterator[WireRow]:

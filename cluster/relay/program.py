@@ -16,6 +16,7 @@ import signal
 import socket
 import ssl
 import threading
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -107,17 +108,21 @@ class Relay:
             self._spool.write(number, "ended")
 
     def _pass_on(self, number: int, kind: Kind, source: _End, sink: _End, cutter: Cutter) -> None:
-        """Pass bytes on until one side ends, which ends both."""
+        """Pass bytes on until one side ends, which ends both; an error of the relay itself ends both as well."""
         chunk = bytearray(CHUNK_BYTES)
         view = memoryview(chunk)
-        with contextlib.suppress(OSError):
-            while size := source.recv_into(chunk):
-                data = view[:size]
-                if kind == "request":
-                    self._record(number, kind, cutter, data)
-                sink.sendall(data)
-                if kind == "response":
-                    self._record(number, kind, cutter, data)
+        try:
+            with contextlib.suppress(OSError):
+                while size := source.recv_into(chunk):
+                    data = view[:size]
+                    if kind == "request":
+                        self._record(number, kind, cutter, data)
+                    sink.sendall(data)
+                    if kind == "response":
+                        self._record(number, kind, cutter, data)
+        except Exception:
+            traceback.print_exc()
+            cutter.is_read = False
         for end in (source, sink):
             _shut(end)
 

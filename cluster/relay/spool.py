@@ -3,9 +3,9 @@
 An entry is a head and bytes: pieces of the recorded frames of one direction of one connection, in their order, or no
 bytes where the connection ended. Entries fill segments of the memory. By a socket between the two, the relay passes on
 the number of each full segment, and the decoder that of each one that it has read. The segment that was freed last is
-filled next, and the first ones are touched before clients begin: memory that was never used costs several times the
-copy. A client waits while no segment is free: it is slowed, and nothing is left out. Where the decoder is gone, nothing
-more is written, and nobody waits.
+filled next, and all are touched before clients begin: memory that was never used costs several times the copy. A client
+waits while no segment is free: it is slowed, and nothing is left out. Where the decoder is gone, nothing more is
+written, and nobody waits.
 
 The memory holds payloads. It is gone with the two processes, in whatever way they end.
 """
@@ -30,8 +30,7 @@ import msgspec
 from ebbtide import run_clock
 
 SEGMENT_BYTES = 16 << 20
-_SEGMENTS = 32
-_TOUCHED_SEGMENTS = 12
+_SEGMENTS, _BEHIND_SEGMENTS = 32, 24
 _KEPT_BACK = 2
 """Segments that only those get who wait for room when the relay ends."""
 _POPULATE_WRITE = 23
@@ -39,7 +38,7 @@ _POPULATE_WRITE = 23
 _MESSAGE_BYTES_MAX = 1 << 16
 _ENTRY = struct.Struct("=IBqI")
 _FULL, _FREE = struct.Struct("=II"), struct.Struct("=I")
-_BEHIND_BYTES = _TOUCHED_SEGMENTS * _FULL.size
+_BEHIND_BYTES = _BEHIND_SEGMENTS * _FULL.size
 _KINDS = ("request", "response", "ended")
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 
@@ -97,11 +96,12 @@ class SpoolWriter:
         self._kept_back = min(_KEPT_BACK, count - 1)
         self._segment: int | None = None
         self._at = 0
-        self._room = threading.Condition()
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
         self._is_read = True
         self.waited_s = 0.0
         with contextlib.suppress(OSError):
-            self._memory.madvise(_POPULATE_WRITE, 0, min(len(self._view), _TOUCHED_SEGMENTS * segment_bytes))
+            self._memory.madvise(_POPULATE_WRITE)
         threading.Thread(target=self._take_freed, daemon=True).start()
 
     def write(self, connection: int, kind: Kind, pieces: Sequence[bytes | memoryview] = ()) -> None:
@@ -112,7 +112,7 @@ class SpoolWriter:
             self.write(connection, kind, [whole[: size // 2]])
             self.write(connection, kind, [whole[size // 2 :]])
             return
-        with self._room:
+        with self._lock:
             if not self._make_room(_ENTRY.size + size):
                 return
             at, view = self._at, self._view
@@ -193,7 +193,7 @@ class SpoolReader:
 
     @property
     def is_behind(self) -> bool:
-        """Whether no more should be put off: the relay has ended, or it fills memory that was never used."""
+        """Whether no more should be put off: the relay has ended, or has filled three quarters of the memory."""
         waiting = fcntl.ioctl(self._writer, termios.FIONREAD, bytes(4))
         return int.from_bytes(waiting, sys.byteorder) >= _BEHIND_BYTES
 

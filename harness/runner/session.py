@@ -108,7 +108,7 @@ class Session:
         self.runtime = runtime
         self._scenario = scenario
         self._display = display
-        self._phase, self._shown_s = "preparing", 0.0
+        self._phase, self._shown_s, self._unrecorded = "preparing", 0.0, ""
         self.timings_s: dict[str, float] = {}
         self._brokers = tuple(node.id for node in runtime.nodes.values() if node.role == "broker")
         controllers = [node for node in runtime.nodes.values() if node.role == "controller"]
@@ -337,8 +337,9 @@ class Session:
             self._show()
         self._schedule.look_at_wire()
         self._workload.check()
-        if self.runtime.published is not None:
-            self.runtime.published.check()
+        if self.runtime.published is not None and (why := self.runtime.published.check() or "") != self._unrecorded:
+            self._unrecorded = why
+            self._display.note(f"your own clients are no longer recorded: {why}")
         try:
             self._node_watch.look(self._display.note, judged=bool(self._scenario.topics))
         except NodeEnded as error:

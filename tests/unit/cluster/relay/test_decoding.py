@@ -102,6 +102,16 @@ def test_a_deposed_leader_that_refused_may_have_appended_and_the_new_leader_acks
     assert sends(rows_of(traffic.entries)) == [("acked", 2)]
 
 
+def test_two_sends_with_one_correlation_id_are_both_kept_where_the_answers_are_recorded_after_both() -> None:
+    traffic = Traffic()
+    correlation = traffic.produce(records(b"one"))
+    traffic._correlation -= 1
+    traffic.produce(records(b"two"))
+    for at in (5, 6):
+        traffic.produced(1, correlation, at)
+    assert sends(rows_of(traffic.entries)) == [("acked", 5), ("acked", 6)]
+
+
 def test_a_batch_that_was_certainly_refused_is_failed() -> None:
     traffic = Traffic()
     traffic.produce(records(b"one"), acks=-1, at=-1, error=19)

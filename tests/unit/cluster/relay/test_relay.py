@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 from client_frames import received, request, response
 
+from cluster.relay.cutting import Cutter
 from cluster.relay.decode import decode
 from cluster.relay.decoding import Decoder, WireRow
 from cluster.relay.program import Relay
 from cluster.relay.spool import SpoolEnd, SpoolEntry, SpoolReader, SpoolWriter, new_spool
+from cluster.wire.frames import Requests
 from ebbtide.waiting import wait_until
 
 PRODUCE, LIST_GROUPS = 0, 16
@@ -130,6 +132,26 @@ def test_a_relay_that_does_not_record_passes_all_the_same() -> None:
     ends.relay.end()
     assert received(ends.client, 1) == b""
     ends.close()
+
+
+def test_an_error_of_the_relay_itself_ends_the_connection_and_leaves_it_unread(
+    ends: Ends, spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(cutter: Cutter, data: memoryview) -> list[bytes | memoryview]:
+        raise ValueError
+
+    monkeypatch.setattr(Cutter, "cut", fail)
+    ends.client.sendall(request(PRODUCE, 1))
+    assert received(ends.client, 1) == b""
+    ends.relay.end()
+    assert [entry.kind for entry in spool.recorded()] == ["ended"]
+    assert spool.reader.end.unread == 1
+
+
+def test_frames_that_follow_each_other_are_one_piece() -> None:
+    cutter = Cutter(Requests())
+    first, other, rest = request(PRODUCE, 1, b"one") + request(PRODUCE, 2), request(LIST_GROUPS, 3), request(PRODUCE, 4)
+    assert cutter.cut(memoryview(first + other + rest[:15])) == [first, rest[:15]]
 
 
 def test_when_its_decoder_is_gone_the_relay_passes_on_what_it_no_longer_records(
@@ -252,25 +274,25 @@ def test_one_client_that_waits_for_room_does_not_keep_the_lock(make_spool: Calla
 def test_the_decoder_runs_when_others_are_idle_until_it_is_far_behind(
     make_spool: Callable[..., Spool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spool, policies = make_spool(20, 1020), list[int]()
+    spool, policies = make_spool(32, 1020), list[int]()
 
     def feed(decoder: Decoder, entry: SpoolEntry) -> Iterator[WireRow]:
         policies.append(os.sched_getscheduler(0))
         return iter(())
 
     monkeypatch.setattr(Decoder, "feed", feed)
-    for number in range(14):
+    for number in range(26):
         spool.writer.write(number, "request", [bytes(990)])
     decoding = threading.Thread(target=decode, args=(spool.reader, tmp_path / "wire.parquet", ["127.0.0.1:1"]))
     decoding.start()
-    wait_until(lambda: len(policies) == 13, awaited="13 full segments to be read", timeout_s=10)
-    # Twelve were left after the first one.
-    assert policies == [os.SCHED_IDLE, os.SCHED_OTHER, *[os.SCHED_IDLE] * 11]
-    spool.writer.write(14, "request", [bytes(990)])
+    wait_until(lambda: len(policies) == 25, awaited="25 full segments to be read", timeout_s=10)
+    # Twenty-four were left after the first one.
+    assert policies == [os.SCHED_IDLE, os.SCHED_OTHER, *[os.SCHED_IDLE] * 23]
+    spool.writer.write(26, "request", [bytes(990)])
     assert not spool.reader.is_behind
     spool.writer.end(SpoolEnd())
     decoding.join(10)
-    assert len(policies) == 15
+    assert len(policies) == 27
 
 
 def test_once_the_relay_has_ended_the_decoder_puts_nothing_off(spool: Spool) -> None:
