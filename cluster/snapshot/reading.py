@@ -87,7 +87,6 @@ def _read(connection: SecureConnection, facts: ApiFacts, security: Security) -> 
         topics=tuple(
             SnapshotTopic(
                 name=topic.name,
-                internal=bool(topic.is_internal),
                 configs=configs[topic.name],
                 partitions=tuple(
                     _partition(topic.name, one, elrs, moves)

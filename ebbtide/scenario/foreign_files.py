@@ -35,7 +35,7 @@ NEXT_ADVISE = "ebbtide advise --bootstrap broker1.example:9092    (reads a clust
 _CHARS_MAX = 1 << 18
 """Of a larger file only the beginning is looked at."""
 _RESOURCE = re.compile(r"^kind:[ \t]*(\w+)", re.MULTILINE)
-_PROPERTY = re.compile(r"(?:[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+|[a-z]+)\s*[=:]")
+_PROPERTY = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+(?:[\s=:]|$)|[a-z]+\s*(?:[=:]|$)")
 _OF_CLIENTS = frozenset({"bootstrap.servers", "security.protocol", "group.id", "acks", "key.serializer", "client.id"})
 
 
@@ -133,9 +133,15 @@ _KINDS = (
         "a Chaos Mesh {kind}",
         "its fault belongs under [[steps]] of a scenario; `ebbtide cluster fault --help` lists the kinds",
     ),
-    _kind(r"^[- \t]*apiVersion:[ \t]*[\"']?kafka\.strimzi\.io", STRIMZI, _IN_TOPICS, _NEXT_FROM),
+    # YAML may be in its flow style, which JSON is, too.
+    _kind(
+        r"(?:^[- \t]*|\A\s*\{[\s\S]*)[\"']?apiVersion[\"']?:[ \t]*[\"']?kafka\.strimzi\.io",
+        STRIMZI,
+        _IN_TOPICS,
+        _NEXT_FROM,
+    ),
     _kind(r"^apiVersion:", "a Kubernetes {kind}", _IN_TOPICS),
-    _kind(r"^services:\s*(?:#.*)?$", COMPOSE_FILE, _IN_TOPICS, _NEXT_FROM),
+    _kind(r"^services:\s*(?:#.*)?$|\A\s*\{[\s\S]*[\"']?services[\"']?:\s*\{", COMPOSE_FILE, _IN_TOPICS, _NEXT_FROM),
     _kind(
         r'\A\s*\{(?=[\s\S]*"partitions"\s*:)(?=[\s\S]*"replicas"\s*:)(?=[\s\S]*"topic"\s*:)(?![\s\S]*"snapshot_version")',
         "a plan of kafka-reassign-partitions",

@@ -80,7 +80,6 @@ class SnapshotTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     name: str
     partitions: tuple[SnapshotPartition, ...]
-    internal: bool = False
     configs: dict[str, str] = {}
 
 
@@ -156,7 +155,7 @@ def read_snapshot(path: Path) -> ClusterSnapshot:
             )
         snapshot = decode_json(content, ClusterSnapshot)
     except msgspec.DecodeError as error:
-        got = str(error)[:300] if content.lstrip().startswith(b"{") else None
+        got = None if path.suffix in (".yaml", ".yml") or not content.lstrip().startswith(b"{") else str(error)[:300]
         raise foreign_file_error(str(path), content, SNAPSHOT) or unknown_file_error(path, content, got) from None
     check_snapshot(snapshot, str(path))
     return snapshot

@@ -235,7 +235,6 @@ def _placed(topic: PlannedTopic, ids: Sequence[int]) -> SnapshotTopic:
     rows = [tuple(ids[(at + step) % len(ids)] for step in range(factor)) for at in range(count)]
     return SnapshotTopic(
         name=topic.name,
-        internal=topic.name.startswith("__"),
         configs=topic.configs,
         partitions=tuple(
             SnapshotPartition(index=at, leader=row[0], replicas=row, isr=row) for at, row in enumerate(rows)

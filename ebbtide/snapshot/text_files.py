@@ -59,7 +59,7 @@ def read_topics(path: Path, text: str) -> FileFacts:
         name = columns.get("Topic")
         if name is None:
             continue
-        topic = found.setdefault(name, SnapshotTopic(name=name, partitions=(), internal=name.startswith("__")))
+        topic = found.setdefault(name, SnapshotTopic(name=name, partitions=()))
         if "Partition" in columns:
             partition = _partition(path, number, columns)
             found[name] = msgspec.structs.replace(topic, partitions=(*topic.partitions, partition))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from pathlib import Path
 
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.properties_file import logical_lines, properties_in
+from ebbtide.properties_file import properties_in
 from ebbtide.untrusted.values import CORRECT_IT
 from ebbtide.untrusted.yaml_files import read_documents
-
-_PROPERTY = re.compile(r"[^\s=:]+\s*[=:]")
 
 
 def broken_file_error(path: Path, content: bytes) -> UsageError | None:
@@ -24,9 +21,6 @@ def broken_file_error(path: Path, content: bytes) -> UsageError | None:
             deque(read_documents(path, content), maxlen=0)
         elif path.suffix == ".properties":
             deque(properties_in(content.decode("latin-1")), maxlen=0)
-            for line, text in logical_lines(content.decode("latin-1")):
-                if _PROPERTY.match(text) is None:
-                    raise UsageError("a line is no property", got=text[:60], allowed="NAME=VALUE").at_line(line)
         elif content.lstrip().startswith(b"{"):
             msgspec.json.decode(content)
     except UsageError as broken:

@@ -88,11 +88,8 @@ def bounds_of(args: Args) -> Bounds:
     typed.pop("states", None)
     if typed.get("admin") and "admin_kinds" not in typed:
         typed["admin_kinds"] = [kind for kind in ADMIN_KINDS if kind not in ("move", "unclean", "designate")]
-    if typed.get("brokers") == 0:
-        what = "the number of brokers is out of bounds"
-        raise UsageError(what, where="--bounds brokers", got="0", allowed="1 or more")
     bounds = msgspec.convert(typed, Bounds)
-    check_bounds(bounds)
+    check_bounds(bounds, is_sized="brokers" in typed)
     return bounds
 
 

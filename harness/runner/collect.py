@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
@@ -43,36 +42,51 @@ def collect_raw(
     With `own_clients`, the table `wire` gets the batches of all logs, as raw/ has no log of a topic that a test made.
     Returns the `broker-N/topic-P` that it left out because they are too large, or in two log directories.
     """
-    raw = record / RAW_DIR
     wanted = set(topics)
     omitted = []
-    with new_table_part(record, "wire", "replicas") if own_clients else contextlib.nullcontext() as table:
-        for node in runtime.nodes.values():
-            target = raw / node.name
-            if node.role == "controller":
-                # The live mirror may hold the tail of a deposed leader; the final log on disk replaces it.
-                shutil.rmtree(target / METADATA_FOLDER, ignore_errors=True)
-                data = runtime.data_dir(node.id)
-                _copy(data / METADATA_FOLDER, target / METADATA_FOLDER, _METADATA_FILES)
-                _copy(data, target, (META_PROPERTIES,))
-                continue
-            data_dirs = runtime.data_dirs(node.id)
-            copies = Counter(name for data in data_dirs for name in partition_folders(data))
-            for number, data in enumerate(data_dirs, 1):
-                folder = target if number == 1 else target / MORE_LOG_DIRS / str(number)
-                _copy(data, folder, _BROKER_FILES)
-                for partition, log in partition_folders(data).items():
-                    if table is not None and copies[partition] == 1 and not partition.topic.startswith(INTERNAL_PREFIX):
-                        place = {"broker": node.id, "topic": partition.topic, "partition": partition.partition}
-                        for batch in _batches_of(log):
-                            table.add([(batch | place).get(name) for name in WIRE.names])
-                    if partition.topic in wanted:
-                        # Two copies: the broker does not start with both, and nothing says which one is the replica.
-                        if copies[partition] > 1 or _size_of(log) > RAW_LIMIT_BYTES:
-                            omitted.append(f"{node.name}/{log.name}")
-                        else:
-                            _copy(log, folder / log.name, _REPLICA_FILES)
+    for node in runtime.nodes.values():
+        target = record / RAW_DIR / node.name
+        if node.role == "controller":
+            # The live mirror may hold the tail of a deposed leader; the final log on disk replaces it.
+            shutil.rmtree(target / METADATA_FOLDER, ignore_errors=True)
+            data = runtime.data_dir(node.id)
+            _copy(data / METADATA_FOLDER, target / METADATA_FOLDER, _METADATA_FILES)
+            _copy(data, target, (META_PROPERTIES,))
+            continue
+        folders = {
+            data: target if number == 1 else target / MORE_LOG_DIRS / str(number)
+            for number, data in enumerate(runtime.data_dirs(node.id), 1)
+        }
+        for data, folder in folders.items():
+            _copy(data, folder, _BROKER_FILES)
+        for partition, log, is_alone in _copies_in(folders):
+            # Two copies: the broker does not start with both, and nothing says which one is the replica.
+            if partition.topic in wanted and (not is_alone or _size_of(log) > RAW_LIMIT_BYTES):
+                omitted.append(f"{node.name}/{log.name}")
+            elif partition.topic in wanted:
+                _copy(log, folders[log.parent] / log.name, _REPLICA_FILES)
+    if own_clients:
+        with new_table_part(record, "wire", "replicas") as table:
+            for row in _batches_of_brokers(runtime):
+                table.add(row)
     return tuple(dict.fromkeys(omitted))
+
+
+def _copies_in(data_dirs: Collection[Path]) -> Iterator[tuple[TopicPartition, Path, bool]]:
+    """Yield the logs of a broker's directories, each with whether it is the partition's only one there."""
+    found = [copy for data in data_dirs for copy in partition_folders(data).items()]
+    counts = Counter(partition for partition, _ in found)
+    yield from ((partition, log, counts[partition] == 1) for partition, log in found)
+
+
+def _batches_of_brokers(runtime: Runtime) -> Iterator[list[object]]:
+    """Yield a row of the table `wire` for each batch of a replica, and for each log."""
+    for node in runtime.nodes.values():
+        for partition, log, is_alone in _copies_in(runtime.data_dirs(node.id)) if node.role == "broker" else ():
+            if is_alone and not partition.topic.startswith(INTERNAL_PREFIX):
+                place = {"broker": node.id, "topic": partition.topic, "partition": partition.partition}
+                for batch in _batches_of(log):
+                    yield [(batch | place).get(name) for name in WIRE.names]
 
 
 def _batches_of(log: Path) -> list[dict[str, object]]:

@@ -86,11 +86,11 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.brokers, self.rf)
 
 
-def check_bounds(bounds: Bounds) -> None:
-    """Raise `UsageError` for the first bound that cannot be searched."""
+def check_bounds(bounds: Bounds, *, is_sized: bool = False) -> None:
+    """Raise `UsageError` for the first bound that cannot be searched; `is_sized`: somebody gave the brokers."""
     _within("replication factor", bounds.rf, 1, MAX_BROKERS, "rf")
     _within("min.insync.replicas", bounds.min_isr, 1, bounds.rf, "min_isr")
-    if bounds.brokers:
+    if is_sized or bounds.brokers:
         _within("number of brokers", bounds.brokers, bounds.rf, MAX_BROKERS, "brokers")
     _within("number of records", bounds.records, 1, MAX_RECORDS, "records")
     for name in BUDGETS:

@@ -17,7 +17,7 @@ from harness.runner.host import require_libraries
 from workloads.library_settings import java_settings, librdkafka_settings, makes_one_attempt, producer_line
 from workloads.librdkafka_producer import open_producer
 from workloads.librdkafka_sends import name_of_error
-from workloads.settings import consumer_settings, kafka_python_settings
+from workloads.settings import consumer_settings, kafka_python_settings, producer_settings
 from workloads.transactions import _ANSWER_S
 
 
@@ -61,6 +61,15 @@ def test_kafka_python_gets_the_settings_of_the_scenario_in_its_own_types() -> No
     read = consumer_settings(reader)
     assert (read["auto_commit_interval_ms"], read["enable_incremental_fetch_sessions"]) == (9, False)
     assert (read["client_rack"], read["enable_auto_commit"]) == ("a", True)
+
+
+@pytest.mark.parametrize("is_idempotent", [True, False])
+def test_only_an_idempotent_producer_has_several_requests_in_flight(is_idempotent: bool) -> None:
+    """A retry behind a later request would reorder records, which only the broker's check of sequences prevents."""
+    config = producer_config(idempotent=is_idempotent)
+    most = 5 if is_idempotent else 1
+    assert producer_settings(config)["max_in_flight_requests_per_connection"] == most
+    assert librdkafka_settings(config)["max.in.flight.requests.per.connection"] == most
 
 
 @pytest.mark.parametrize("place", ["kafka-python", "kafka-python-consumer", "librdkafka-consumer"])

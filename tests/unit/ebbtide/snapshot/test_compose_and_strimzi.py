@@ -203,6 +203,34 @@ def test_a_release_that_ebbtide_does_not_know_is_named(tmp_path: Path, capsys: p
     assert "does not know the release of the files, Kafka 2.8.1" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize(
+    ("flow", "brokers"),
+    [
+        ("{services: {k: {image: 'apache/kafka:4.1.1', environment: {KAFKA_NODE_ID: 7}}}}", [7]),
+        ('{"name": "x", "services": {"k": {"image": "apache/kafka:4.1.1", "environment": {"KAFKA_NODE_ID": 7}}}}', [7]),
+        (
+            '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "kafka.strimzi.io/v1", '
+            '"kind": "KafkaNodePool", "metadata": {"name": "a"}, '
+            '"spec": {"replicas": 1, "roles": ["broker", "controller"]}}]}',
+            [0],
+        ),
+    ],
+)
+def test_yaml_in_its_flow_style_is_read_as_any_other(tmp_path: Path, flow: str, brokers: list[int]) -> None:
+    assert [one.id for one in read(tmp_path, flow).brokers] == brokers
+
+
+def test_flow_style_of_something_else_is_not_called_broken_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text("{some: thing}\n")
+    assert main(["advise", str(file)]) == 4
+    said = capsys.readouterr().err
+    assert "this file does not describe a cluster" in said
+    assert "JSON" not in said.partition("allowed:")[0]
+
+
 ALONE = """services:
   b:
     image: apache/kafka:4.1.1

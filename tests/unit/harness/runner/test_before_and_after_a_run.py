@@ -81,6 +81,17 @@ def test_batches_of_a_replica_in_two_directories_are_left_out(broker: Any, tmp_p
     assert {row["partition"] for row in rows} == {1}
 
 
+def test_a_copy_that_fails_is_not_said_to_be_an_error_of_the_table(
+    broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(source: Path, target: Path) -> None:
+        raise OSError(5, "Input/output error", str(source))
+
+    monkeypatch.setattr("shutil.copy2", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        collect_raw(broker, ["t"], RecordFolder(tmp_path / "record"), own_clients=True)
+
+
 # The folder of a record is the one that was made.
 
 
