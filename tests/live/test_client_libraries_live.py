@@ -13,7 +13,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 from live.single_node import VERSION, kafka_node
-from live.workloads_of_node import Make, await_producers, make, start
+from live.workloads_of_node import Make, await_producers, make, start, start_process
 from msgspec.structs import replace
 
 from cluster.runtime.java_programs import ensure_compiler
@@ -30,7 +30,7 @@ from ebbtide.waiting import wait_until
 from workloads.commits import COMMITS_OF_A_CONSUMER
 from workloads.config import FINAL_CONSUMER
 
-__all__ = ["kafka_node", "make", "start"]
+__all__ = ["kafka_node", "make", "start", "start_process"]
 pytestmark = [pytest.mark.live, pytest.mark.beside]
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pyarrow.parquet as pq
 import pytest
 from live.single_node import SingleNode, kafka_node
-from live.workloads_of_node import Make, await_producers, make, start
+from live.workloads_of_node import Make, await_producers, make, start, start_process
 
 from cluster.kafka_api.connection import LATEST, BrokerConnection
 from cluster.runtime.base import ClientProcess, StartClient
@@ -25,11 +25,12 @@ from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
 from ebbtide.waiting import wait_until
 from workloads import group
 from workloads.config import FINAL_CONSUMER, NewTopic
+from workloads.forked_clients import StartProcess
 from workloads.send_account import SendCounts
 from workloads.status import ClientState
 from workloads.topics import TopicSettingsRefused, create_topics
 
-__all__ = ["kafka_node", "make", "start"]
+__all__ = ["kafka_node", "make", "start", "start_process"]
 CONSUMERS: dict[int, ConsumerLibrary] = dict(enumerate(get_args(ConsumerLibrary), 1))
 """A consumer of each library, by its id."""
 
@@ -179,11 +180,12 @@ def test_a_silent_leader_makes_what_was_sent_unknown_and_what_never_left_failed(
 
 
 def test_a_producer_whose_journal_does_not_fit_stops_and_says_so(
-    make: Make, start: StartClient, tmp_path: Path
+    make: Make, start: StartClient, start_process: StartProcess, tmp_path: Path
 ) -> None:
     def start_limited(argv: Sequence[str], *, name: str, output: Path) -> ClientProcess:
-        words = ["prlimit", "--fsize=200000", *argv] if name == "producer-1" else argv
-        return start(words, name=name, output=output)
+        if name != "producer-1":
+            return start(argv, name=name, output=output)
+        return start_process(["prlimit", "--fsize=200000", *argv], name=name, output=output)
 
     workload = make([ProducerSpec(id=1, topic="tight")], start_client=start_limited)
     workload.start()

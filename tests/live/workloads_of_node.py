@@ -16,6 +16,7 @@ from cluster.runtime.tool_command import ToolCommand
 from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.waiting import wait_until
+from workloads.forked_clients import ForkedClients, StartProcess
 from workloads.group import Workload
 
 Make = Callable[..., Workload]
@@ -31,10 +32,19 @@ def await_producers(workload: Workload) -> None:
     )
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[StartClient]:
-    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
+@pytest.fixture(scope="module")
+def start_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartProcess]:
+    folder = tmp_path_factory.mktemp("processes")
+    with Ledger.open("r", folder, ledgers=folder / "ledger") as ledger:
         yield functools.partial(start_child, ledger)
+
+
+@pytest.fixture(scope="module")
+def start(start_process: StartProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartClient]:
+    """Forks the clients of all tests of a module from one process, as a run does."""
+    clients = ForkedClients(start_process, tmp_path_factory.mktemp("clients") / "clients.log")
+    yield clients.start
+    clients.close()
 
 
 @pytest.fixture
