@@ -115,6 +115,10 @@ CASES: Cases = {
             lambda b: b.read(1, at=0, leader_epoch=0).read(2, at=0, leader_epoch=1),
             {"vanished": [(0, 1)], "inconsistent-offset": [(0, None)]},
         ),
+        "of two values, one without a leader epoch, the one that was polled first was replaced": (
+            lambda b: b.read(1, at=0).read(2, 3, at=0, leader_epoch=3).read(4, at=1),
+            {"vanished": [(0, 1), (1, 3)], "inconsistent-offset": [(0, None), (1, None)]},
+        ),
         "of two values of one leader epoch, each got before the other, each was replaced": (
             lambda b: b.read(1, at=0, leader_epoch=3).read(2, at=0, leader_epoch=3).read(1, at=0, leader_epoch=3),
             {"vanished": [(0, 1), (0, 2)], "inconsistent-offset": [(0, None)]},
