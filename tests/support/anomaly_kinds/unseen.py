@@ -48,6 +48,15 @@ CASES: Cases = {
             lambda b: b.final(1, 2, at=62).final(3, 4, at=64).read(1, at=62).read(4, at=65),
             {"unseen": [(63, None), (64, None)]},
         ),
+        "below a block that was read under another leader epoch nothing is unseen": (
+            lambda b: (
+                b.acked(*range(1, 129), at=0)
+                .final(*range(1, 129), at=0, leader_epoch=0)
+                .read(1, at=0, leader_epoch=0)
+                .read(*range(65, 129), at=64, leader_epoch=7)
+            ),
+            {},
+        ),
         "above a session's last row that stands nothing is unseen": (
             lambda b: b.final(1, 2, 3, 4, 5).read(1, at=0).read(3, at=2).read(9, at=4),
             {"unseen": [(1, None)], "vanished": [(4, 9)], "inconsistent-offset": [(4, None)]},
