@@ -27,6 +27,10 @@ CASES: Cases = {
             lambda b: b.final(1, 1, 1),
             {"duplicate": [(0, 1)]},
         ),
+        "a value acked and read at two offsets is a duplicate": (
+            lambda b: b.acked(1, 1, at=0).final(1, 1),
+            {"duplicate": [(0, 1)]},
+        ),
         "an acked value polled elsewhere is a duplicate": (
             lambda b: b.acked(1, at=0).final(1, 2, 1),
             {"duplicate": [(0, 1)]},
