@@ -26,6 +26,32 @@ from ebbtide.releases.feature_levels import levels_of
 
 KAFKA = "4.3.1"
 OWN = "4.5.0-SNAPSHOT"
+SCENARIO = """
+name = "own-build"
+title = "One broker and a few records"
+kafka = ["4.3.1"]
+
+[cluster]
+brokers = 1
+
+[topics.t]
+replication_factor = 1
+min_isr = 1
+
+[[producers]]
+id = 1
+topic = "t"
+count = 100
+
+[[steps]]
+step = "wait"
+trigger = { acked = 100 }
+
+[[predictions]]
+kafka = ">=3.3"
+clause = "no fault: nothing is lost"
+loss = { committed = "none", uncommitted = "none" }
+"""
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +107,9 @@ def test_exactly_the_jars_of_a_release_are_judged_by_its_rules(jars: list[Path],
 def test_a_build_runs_and_says_by_which_rules_it_is_judged(cache: Path, jars: list[Path], tmp_path: Path) -> None:
     """A .tgz with a class changed and another version."""
     own = make_archive(tmp_path / "own.tgz", change_release(jars, tmp_path / "own", version=OWN))
-    words = ("run", "last-replica-standing", "--kafka", own, "--runs", tmp_path / "runs")
+    scenario = tmp_path / "own-build.toml"
+    scenario.write_text(SCENARIO)
+    words = ("run", scenario, "--kafka", own, "--runs", tmp_path / "runs")
     done = ebbtide(*words, env={"EBBTIDE_CACHE": str(cache)})
     assert done.returncode == 0, done.stderr
     (path,) = records_in(tmp_path / "runs")

@@ -303,7 +303,7 @@ def test_the_stand_in_keeps_the_contract_of_the_runner(tmp_path: Path) -> None:
     runner = FakeRunner()
     runner_contract.abilities_have_names_and_reasons(runner)
     runner_contract.an_unknown_scenario_is_a_mistake(runner, settings)
-    runner_contract.an_unknown_release_is_a_mistake(runner)
+    runner_contract.an_unknown_release_is_a_mistake(runner, "9.9.9")
     record = runner_contract.a_chaos_run_is_judged_with_its_steps(runner, settings)
     runner_contract.a_chaos_run_can_be_replayed(runner, settings, record)
     assert runner.open == []
