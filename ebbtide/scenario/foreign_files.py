@@ -14,6 +14,7 @@ import msgspec
 
 from ebbtide import properties_file
 from ebbtide.errors import UsageError
+from ebbtide.scenario.kafka_settings import settings_at
 from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file
 
 SCENARIO_FILE, SNAPSHOT = "a scenario file", "a snapshot of a cluster"
@@ -93,9 +94,9 @@ def _properties_file(text: str) -> _FileKind | None:
         found = properties_file.parse(text)
     except UsageError:
         return None
-    if not any("." in name for name in found):
-        return None
-    return _OF_A_CLIENT if _OF_CLIENTS & found.keys() else _OF_A_NODE
+    if _OF_CLIENTS & found.keys():
+        return _OF_A_CLIENT
+    return _OF_A_NODE if settings_at("node").keys() & found.keys() else None
 
 
 _IN_TOPICS = (

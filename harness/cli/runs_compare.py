@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from analysis.compare.page import RunComparison
 
 _NAME_MAX = 100
-_OF_TIME = re.compile(r"^[0-9]{8}T[0-9]{6}-")
 """Characters of a record's folder in the name of a page: file systems allow 255 in all."""
+_TIME = re.compile(r"^[0-9]{8}T[0-9]{6}-")
 
 
 def command() -> Command:
@@ -115,7 +115,7 @@ def default_page(records: Sequence[Path]) -> Path:
 
     Their times are left out, and of the last name what it begins with as the first one does.
     """
-    first, last = (_OF_TIME.sub("", one.resolve().name)[:_NAME_MAX] for one in (records[0], records[-1]))
+    first, last = (_TIME.sub("", one.resolve().name)[:_NAME_MAX] for one in (records[0], records[-1]))
     alike = list(takewhile(lambda pair: pair[0] == pair[1], zip(first.split("-"), last.split("-"), strict=False)))
     between = f"-{len(records) - 2}-more" if len(records) > 2 else ""
     folder = Path() if has_other_name(records[-1]) else records[-1].resolve().parent

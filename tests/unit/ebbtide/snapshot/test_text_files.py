@@ -125,6 +125,7 @@ def test_a_snapshot_of_files_can_be_saved_and_read(tmp_path: Path) -> None:
         ({"server": SERVER + "node.id=one\n"}, "node.id"),
         ({"server": SERVER + "process.roles=brokr\n"}, "broker, controller, or both"),
         ({"topics": TOPICS, "other": "hello"}, "this file does not describe a cluster"),
+        ({"hosts": "broker-1.example\nbroker-2.example:9092\n"}, "this file does not describe a cluster"),
         ({"server": SERVER.replace("min.insync.replicas=1", "min.insync.replicas=x")}, "(line 7)"),
     ],
 )
