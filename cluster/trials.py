@@ -146,10 +146,6 @@ def mount_loop() -> str:
     return "mounted and unmounted a volume"
 
 
-def _name() -> str:
-    return f"doctor-{os.getpid()}"
-
-
 @contextlib.contextmanager
 def _scratch() -> Iterator[Path]:
     """Yield a temporary folder, which `ebbtide clean` removes if this process is killed."""
@@ -161,7 +157,7 @@ def _scratch() -> Iterator[Path]:
 
 
 def _ledger() -> Ledger:
-    return Ledger.open(_name(), Path.cwd())
+    return Ledger.open(f"doctor-{os.getpid()}", Path.cwd())
 
 
 @contextlib.contextmanager

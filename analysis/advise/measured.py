@@ -39,7 +39,7 @@ def measured_of(event: AdvisedEvent, settings: GroupSettings, release: ReleaseFa
                 kafka = row.target.partition(":")[0]
                 by_target.setdefault(kafka, set()).update(row.lost)
                 runtimes.setdefault(kafka, set()).add(row.runtime)
-        acks = _acks_of(scenario)
+        acks = frozenset(one.acks for one in catalogue.find(scenario).producers)
         found += [
             f"{scenario} on {target} ({' and '.join(sorted(runtimes[target]))}): lost {range_of_losses(lost, acks)}"
             for target, lost in sorted(by_target.items())
@@ -51,10 +51,6 @@ def _nearest(event: AdvisedEvent, settings: GroupSettings) -> tuple[str, ...]:
     if not settings.flushes_each_record:
         return event.shown_by
     return ("rack-power-flushed",) if "power_losses" in event.budget else event.shown_by
-
-
-def _acks_of(scenario: str) -> frozenset[str]:
-    return frozenset(one.acks for one in catalogue.find(scenario).producers)
 
 
 def range_of_losses(lost: set[str], acks: frozenset[str]) -> str:

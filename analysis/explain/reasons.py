@@ -313,7 +313,7 @@ def _elections(evident: EvidentRecord, subject: Subject, fate: Fate, places: Seq
         finding = _election_finding(evident, subject, one, is_guilty, is_lost, is_holder, at_end.get(one.leader))
         found.append(
             Reason(
-                text=f"{_election_text(one)}: {finding}",
+                text=f"Leader epoch {one.epoch}, {transition(one.before, one.after, one, None)[1]}: {finding}",
                 place=f"partitions.parquet, metadata offset {one.after.metadata_offset:,}",
             )
         )
@@ -346,10 +346,6 @@ def _elections_since(record: Record, subject: Subject) -> list[ElectionEvent]:
     sent_ns = subject.sent.values["sent_ns"]
     elections = elections_of(record.timeline, subject.at.topic, subject.at.partition)
     return [one for one in elections if one.after.at_ns >= sent_ns]
-
-
-def _election_text(one: ElectionEvent) -> str:
-    return f"Leader epoch {one.epoch}, {transition(one.before, one.after, one, None)[1]}"
 
 
 def _election_finding(

@@ -26,12 +26,9 @@ VANISHED: Final = "vanished"
 DUPLICATE: Final = "duplicate"
 ABORTED_READ: Final = "aborted-read"
 HW_REGRESSION: Final = "hw-regression"
-REPLICA_DIVERGENCE: Final = "replica-divergence"
 COMMIT_LOST: Final = "commit-lost"
 COMMIT_BACK: Final = "commit-back"
 COPIED_TWICE: Final = "copied-twice"
-INPUT_SKIPPED: Final = "input-skipped"
-HANGING_TRANSACTION: Final = "hanging-transaction"
 """The clauses, and then the kinds of anomalies, that code speaks of by name."""
 
 

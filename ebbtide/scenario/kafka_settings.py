@@ -155,11 +155,6 @@ def refused_kind(place: Place, name: str, type_: str | None = None) -> RefusedKi
     return refused_kinds()[-1]
 
 
-def allowed_settings(place: Place) -> Mapping[str, KafkaSetting]:
-    """Return the settings of a place that a scenario can set."""
-    return {name: one for name, one in settings_at(place).items() if refused_kind(place, name) is None}
-
-
 def is_among(name: str, patterns: Iterable[str]) -> bool:
     """Whether a name is one of these, or matches one that ends in `*`."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -90,8 +90,9 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
             notes += _notes_of(service)
             releases += _release_of(service)
     if not nodes:
+        allowed = "a service with KAFKA_PROCESS_ROLES, or of apache/kafka, bitnami/kafka or confluentinc/cp-kafka"
         problems.append(
-            UsageError("no service of this compose file is a Kafka node", where="services", allowed=_allowed())
+            UsageError("no service of this compose file is a Kafka node", where="services", allowed=allowed)
         )
     raise_problems(path, problems)
     notes += _disks(nodes, in_containers)
@@ -127,10 +128,6 @@ def _has_all_voters(nodes: list[DescribedNode]) -> bool:
 
 def _named(nodes: list[DescribedNode], setting: str) -> set[str]:
     return {one.strip() for node in nodes for one in node.properties.get(setting, "").split(",") if one.strip()}
-
-
-def _allowed() -> str:
-    return "a service with KAFKA_PROCESS_ROLES, or of apache/kafka, bitnami/kafka or confluentinc/cp-kafka"
 
 
 def _service(name: str, values: YamlValue, mounted: DescribedNode | None) -> _Service | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import confluent_kafka
 import pytest
+from allowed_settings import allowed_settings
 
 from cluster.jars.releases import cached_releases
 from cluster.runtime.java_programs import defined_settings
 from ebbtide.releases.known_releases import is_known, parse_version
-from ebbtide.scenario.kafka_settings import Place, allowed_settings, settings_at
+from ebbtide.scenario.kafka_settings import Place, settings_at
 from tools.kafka_settings import librdkafka_settings
 
 pytestmark = [pytest.mark.live, pytest.mark.beside]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from allowed_settings import allowed_settings
 from client_configs import consumer_config, producer_config
 from confluent_kafka import KafkaError, Producer
 from scenario_problems import problems
 
 from ebbtide import librdkafka
 from ebbtide.errors import HarnessError
-from ebbtide.scenario.kafka_settings import Place, allowed_settings
+from ebbtide.scenario.kafka_settings import Place
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import text_of

@@ -54,7 +54,7 @@ def _check(judged: Judged) -> Finding:
     if steps is None:
         return unknown_finding("steps.jsonl is missing: a step may have replaced a controller's disk")
     damaged = {node for step in steps if step.step in _DAMAGES_DISK for node in step.nodes}
-    downs = [_down_ns(step) for step in steps if _takes_down_a_controller(step, controllers)]
+    downs = [step.effect_ns or 0 for step in steps if _takes_down_a_controller(step, controllers)]
     kept = log.batches
     violations: list[Row] = []
     unsure: list[Row] = []
@@ -104,10 +104,6 @@ def _folder(record: Record, controller: int) -> Path:
 
 def _takes_down_a_controller(step: StepEntry, controllers: Sequence[int]) -> bool:
     return step.step in TAKES_DOWN and bool(set(step.nodes) & set(controllers))
-
-
-def _down_ns(step: StepEntry) -> int:
-    return step.effect_ns or 0
 
 
 def _row(batch: CommittedBatch, controller: int, why: str) -> Row:

@@ -9,10 +9,11 @@ from typing import get_args
 
 import msgspec
 import pytest
+from allowed_settings import allowed_settings
 
 from ebbtide.pytest_plugin.steps import did_you_mean_step
 from ebbtide.scenario.absent_words import AbsentWord, absent_word, absent_words, plain_word
-from ebbtide.scenario.kafka_settings import ClientLibrary, GroupProtocol, allowed_settings, refused_kinds
+from ebbtide.scenario.kafka_settings import ClientLibrary, GroupProtocol, refused_kinds
 from ebbtide.scenario.key_places import _KEYS, place_of_key
 from ebbtide.scenario.model import ClusterSpec, ConsumerSpec, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.steps.table import KINDS, STEP_TYPES

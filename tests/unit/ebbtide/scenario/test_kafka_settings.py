@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 import tomli_w
+from allowed_settings import allowed_settings
 
 from cluster.host.bridge import address_of
 from cluster.runtime.properties import plan_cluster, properties_of
@@ -18,7 +19,6 @@ from ebbtide.scenario.kafka_settings import (
     KafkaSetting,
     Place,
     RefusedByKafka,
-    allowed_settings,
     refused_kind,
     settings_at,
 )
