@@ -91,7 +91,9 @@ class HostPorts:
             raise HarnessError(
                 "the published ports do not lead to the brokers",
                 where=", ".join(self.addresses),
-                got="the relay ended" if is_heard else f"the ports did not open within {_START_TIMEOUT_S:.0f} s",
+                got=f"the relay ended, exit status {self._relay.wait(_END_TIMEOUT_S)}"
+                if is_heard
+                else f"the ports did not open within {_START_TIMEOUT_S:.0f} s",
                 next=f"{log_command(output)}; then the same command again",
             )
 

@@ -100,7 +100,7 @@ def test_why_ports_do_not_serve_is_said_at_once(ledger: Ledger, tmp_path: Path) 
     with closing(HostPorts(free_port(), [1])) as ports, pytest.raises(HarnessError, match="do not lead") as caught:
         ports.serve(ledger, tmp_path / "gone", {1: (address_of(1), PORT)}, tmp_path / "relay.log")
     assert caught.value.where == ports.addresses[0]
-    assert caught.value.got == "the relay ended"
+    assert caught.value.got == "the relay ended, exit status 1"
 
 
 def test_a_relay_that_is_killed_is_named_and_its_ports_are_free_again(
