@@ -115,6 +115,15 @@ def test_a_snapshot_of_files_can_be_saved_and_read(tmp_path: Path) -> None:
     assert read_snapshot(tmp_path / "c.json") == snapshot
 
 
+def test_a_snapshot_with_a_field_that_0_3_0_wrote_and_that_is_no_more_is_read(tmp_path: Path) -> None:
+    file, snapshot = tmp_path / "c.json", read(tmp_path, topics=TOPICS)
+    write_snapshot(file, snapshot)
+    plain = json.loads(file.read_text())
+    plain["topics"][0]["internal"] = True
+    file.write_text(json.dumps(plain))
+    assert read_snapshot(file) == snapshot
+
+
 @pytest.mark.parametrize(
     ("texts", "says"),
     [
