@@ -113,6 +113,10 @@ class DaemonProcess:
             self.wait()
         self.let_go()
 
+    def last_words(self) -> str:
+        """Return the end of the log. A daemon that another process ended well has none."""
+        return "\n".join(_lines(self.log))[-2000:] or f"another process ended {self.name}, as ebbtide cluster down does"
+
     def forget_log(self) -> None:
         """Remove the log of a daemon that ended well; any other log is evidence."""
         if self._process.poll() == 0:

@@ -182,12 +182,12 @@ class CommandRunner:
         except EbbtideError:
             # The cluster stopped by itself, and its log says why.
             assert lease.process is not None
-            raise CommandFailed(lease.process.log.read_text(errors="replace")[-2000:]) from None
+            raise CommandFailed(lease.process.last_words()) from None
         if lease.tied and lease.process is not None:
             with errors_as_failed():
                 code = lease.process.wait()
             if code != 0:
-                raise CommandFailed(f"exit code {code}\n" + lease.process.log.read_text(errors="replace")[-2000:])
+                raise CommandFailed(f"exit code {code}\n{lease.process.last_words()}")
         return self._judged(chaos.record)
 
     def close(self, lease: Lease) -> None:

@@ -66,6 +66,19 @@ def test_an_owner_that_does_not_end_is_the_harness_failing(settings: Settings, m
         CommandRunner().judge_chaos(chaos, lease)
 
 
+def test_a_cluster_that_another_process_ended_is_said_to_be_ended(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starting, "log_of", lambda name: tmp_path / f"{name}.log")
+    process = starting.DaemonProcess([], "pytest-1", tied=True, command=["true"])
+    process.wait()
+    process.log.unlink()  # `ebbtide cluster down` removes it
+    chaos, _ = FakeRunner().open_chaos(chaos_scenario({}, "4.3.1", None), "4.3.1", settings, keep=False)
+    with pytest.raises(CommandFailed, match="another process ended pytest-1, as ebbtide cluster down does"):
+        CommandRunner().judge_chaos(chaos, Lease(name="pytest-1", process=process))
+    process.let_go()
+
+
 def test_a_step_that_the_owner_refuses_is_shown_where_the_test_asked_for_it(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
