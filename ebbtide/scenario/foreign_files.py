@@ -36,7 +36,7 @@ NEXT_ADVISE = "ebbtide advise --bootstrap broker1.example:9092    (reads a clust
 _CHARS_MAX = 1 << 18
 """Of a larger file only the beginning is looked at."""
 _RESOURCE = re.compile(r"^kind:[ \t]*(\w+)", re.MULTILINE)
-_PROPERTY = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+(?:[\s=:]|$)|[a-z]+\s*(?:[=:]|$)")
+_PROPERTY = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+(?:[\s=:]|$)|[a-z]+\s*(?:[=:]|$)|[=:]")
 _OF_CLIENTS = frozenset({"bootstrap.servers", "security.protocol", "group.id", "acks", "key.serializer", "client.id"})
 
 
