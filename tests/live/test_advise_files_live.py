@@ -125,7 +125,10 @@ def test_the_answer_from_files_equals_that_of_the_cluster_they_make(
     files = sorted((ADVISED / name).iterdir())
     with cluster_of(files, tmp_path / "nodes", kafka) as cluster:
         live = json.loads(ebbtide("advise", "--bootstrap", cluster.bootstrap, "--json").stdout)
-    assert_same(advice_of(name, assume), live)
+    found = advice_of(name, assume)
+    # Only a compose file says that its brokers share a host, and so commonly lose power together.
+    found["headline"] = found["headline"].replace("one common event: all 3", "one rare event: all 3")
+    assert_same(found, live)
 
 
 @pytest.mark.beside
