@@ -14,6 +14,11 @@ def has_transactions(tables: dict[str, list[Row]], manifest: Manifest) -> bool:
     )
 
 
+def served_marks(tables: PlacedTables) -> list[Row]:
+    """The HWs that leaders answered, each with its leader epoch."""
+    return [row for row in tables["watermarks"] if row["source"] == "list_offsets" and row["leader_epoch"] is not None]
+
+
 def clock_went_back(marks: list[Row]) -> bool:
     """Whether a broker's answers for a partition go back in time.
 

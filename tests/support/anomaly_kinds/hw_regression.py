@@ -8,7 +8,7 @@ from typing import Any
 
 from reconcile_cases import Cases, Found, Mutant, complete
 from reconcile_draws import Draws, Parts, Setup
-from reconcile_oracle_run import clock_went_back
+from reconcile_oracle_run import clock_went_back, served_marks
 from reconcile_oracle_tables import Item, PlacedTables, place_of
 from records import RecordBuilder
 
@@ -85,7 +85,7 @@ MUTANTS: tuple[Mutant, ...] = (
 
 def found_in(tables: PlacedTables, manifest: Manifest) -> list[Item]:
     """An answer that is lower than an earlier one of the same or an older epoch."""
-    marks = [row for row in tables["watermarks"] if row["source"] == "list_offsets" and row["leader_epoch"] is not None]
+    marks = served_marks(tables)
     if clock_went_back(marks):
         return []
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from reconcile_cases import Cases, Mutant, Unknown, complete
+from reconcile_oracle_run import clock_went_back, served_marks
 from reconcile_oracle_tables import Item, Place, PlacedTables, Row, place_of
 from records import RecordBuilder
 
@@ -228,9 +229,9 @@ class _Session(NamedTuple):
 
 def found_in_record(b: RecordBuilder) -> list[Item]:
     """An item for each group and offset that it passed over; none where a clock was set back."""
-    if _clock_went_back(b.tables.get("watermarks", [])):
-        return []
     tables = PlacedTables.of(b.tables)
+    if clock_went_back(served_marks(tables)):
+        return []
     places = {place_of(row) for row in tables["sends"]}
     return [
         (KIND, *place, offset, value)
@@ -238,18 +239,6 @@ def found_in_record(b: RecordBuilder) -> list[Item]:
         for place in places
         for offset, value in _passed(b, tables, group, place).items()
     ]
-
-
-def _clock_went_back(observed: list[Row]) -> bool:
-    """Whether a broker's answers for a partition, in the order of their rows, have times that decrease."""
-    newest: dict[tuple[Place, int], int] = {}
-    for row in observed:
-        if row["source"] == "list_offsets" and row["leader_epoch"] is not None:
-            asked = place_of(row), row["broker"]
-            if row["at_ns"] < newest.get(asked, 0):
-                return True
-            newest[asked] = row["at_ns"]
-    return False
 
 
 def _passed(b: RecordBuilder, tables: PlacedTables, group: str, place: Place) -> dict[int, int]:
