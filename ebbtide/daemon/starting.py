@@ -115,7 +115,8 @@ class DaemonProcess:
 
     def last_words(self) -> str:
         """Return the end of the log. A daemon that another process ended well has none."""
-        return "\n".join(_lines(self.log))[-2000:] or f"another process ended {self.name}, as ebbtide cluster down does"
+        gone = f"another process ended {self.name}, as ebbtide cluster down does"
+        return self.log.read_text(errors="replace")[-2000:] if self.log.exists() else gone
 
     def forget_log(self) -> None:
         """Remove the log of a daemon that ended well; any other log is evidence."""
@@ -132,10 +133,7 @@ class DaemonProcess:
 
 
 def _lines(log: Path) -> list[str]:
-    """Return the whole lines of a log.
-
-    Returns none if the daemon ended well and removed its log.
-    """
+    """Return the whole lines of a log; none if the daemon ended well and removed it."""
     try:
         return [line.decode(errors="replace") for line in log.read_bytes().split(b"\n")[:-1]]
     except FileNotFoundError:

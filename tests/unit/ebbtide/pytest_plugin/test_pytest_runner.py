@@ -72,6 +72,8 @@ def test_a_cluster_that_another_process_ended_is_said_to_be_ended(
     monkeypatch.setattr(starting, "log_of", lambda name: tmp_path / f"{name}.log")
     process = starting.DaemonProcess([], "pytest-1", tied=True, command=["true"])
     process.wait()
+    process.log.write_text("killed while it wro")
+    assert process.last_words() == "killed while it wro"
     process.log.unlink()  # `ebbtide cluster down` removes it
     chaos, _ = FakeRunner().open_chaos(chaos_scenario({}, "4.3.1", None), "4.3.1", settings, keep=False)
     with pytest.raises(CommandFailed, match="another process ended pytest-1, as ebbtide cluster down does"):
