@@ -116,7 +116,7 @@ def changes(advice: dict[str, Any]) -> dict[str, set[str]]:
         ("bitnami", "3.9.1", "kafka=3.9.1"),
         ("properties", "4.3.1", f"kafka=4.3.1,{ELR_ON}"),
         pytest.param("strimzi", "4.3.1", ELR_ON, marks=pytest.mark.slow),
-        ("brokers-only", "4.3.1", ELR_ON),
+        pytest.param("brokers-only", "4.3.1", ELR_ON, marks=pytest.mark.slow),
     ],
 )
 def test_the_answer_from_files_equals_that_of_the_cluster_they_make(

@@ -14,7 +14,7 @@ from harness.runner.launch import LaunchOptions
 if TYPE_CHECKING:
     from analysis.items.on_spark import Spark
 
-pytestmark = [pytest.mark.live, pytest.mark.spark]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.spark]
 
 HASTY = Path(__file__).with_name("hasty.toml")
 
