@@ -153,23 +153,33 @@ def status_of(name: str) -> ClusterStatus | None:
 
 
 def find_cluster(name: str | None) -> ClusterStatus:
-    """Return the cluster `name`, or without a name the only cluster that is up.
+    """Return the cluster `name`, or without a name the only cluster that is up and that no other program uses.
 
-    Raises `UsageError` if no cluster runs, or if several do and it needs a name.
+    Raises `UsageError` if no such cluster runs, or if several do and it needs a name.
     """
     # No other cluster is asked: its daemon may be busy.
     if name in cluster_names() and (status := status_of(name)) is not None:
         return status
     up = cluster_statuses()
-    if name is None and len(up) == 1:
-        return up[0]
+    by_hand = [status for status in up if not status.started_by]
+    if name is None and len(by_hand) == 1:
+        return by_hand[0]
     if not up:
         raise UsageError("no cluster is up", got=name, next=NONE_UP)
-    known = [one.name for one in up]
+    known = [status.name for status in up]
+    shown = ", ".join(
+        f"{status.name} (started by {status.started_by})" if status.started_by else status.name for status in up
+    )
+    if name is None:
+        raise UsageError(
+            "several clusters are up: name yours" if by_hand else "another program started every cluster that is up",
+            allowed=shown,
+            next="--cluster NAME    (a fault or `down` breaks what runs there)",
+        )
     raise UsageError(
-        "several clusters are up, so that one has to be named" if name is None else "no cluster of this name is up",
+        "no cluster of this name is up",
         got=name,
-        allowed=", ".join(known) + (bracketed_suggestion(name, known) if name is not None else ""),
+        allowed=shown + bracketed_suggestion(name, known),
         next="ebbtide cluster status",
     )
 

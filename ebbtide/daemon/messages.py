@@ -61,6 +61,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     - `published`: the addresses on the host's loopback that lead to the brokers; `published_ca`: the file with the CA
       that clients trust there, empty without TLS.
     - `clock_base_ns`: what the clock of the run adds to CLOCK_MONOTONIC.
+    - `started_by`: the program that started the cluster for itself; empty for a cluster by hand.
     """
 
     name: str
@@ -82,6 +83,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     published_ca: str = ""
     controllers: tuple[str, ...] = ()
     clock_base_ns: int = 0
+    started_by: str = ""
 
 
 class AskStatus(msgspec.Struct, frozen=True, kw_only=True, tag="status"):

@@ -7,6 +7,7 @@ plugin replace the `CommandRunner`.
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -242,12 +243,12 @@ def _common_options(settings: Settings) -> list[str]:
 
 
 def _daemon_options(lease: Lease, settings: Settings) -> list[str]:
-    return [*_common_options(settings), "--foreground", *(["--tied"] if lease.tied else []), "--cluster", lease.name]
+    tied = ["--tied"] if lease.tied else []
+    names = ["--cluster", lease.name, "--started-by", f"the pytest session of process {os.getpid()}"]
+    return [*_common_options(settings), "--foreground", *tied, *names]
 
 
 def _new_name() -> str:
-    import os
-
     return f"pytest-{os.urandom(3).hex()}"
 
 

@@ -115,6 +115,7 @@ def _add_up(command: Command) -> None:
     )
     add_json_option(command)
     command.flag("--foreground", hidden=True, help="stay until the cluster stops; Ctrl-C stops it")
+    command.option("--started-by", default="", hidden=True, help="with --foreground: the program that uses the cluster")
     command.flag("--tied", hidden=True, help="with --foreground: stop the cluster when standard input ends")
     add_launch_options(command)
 
@@ -196,6 +197,7 @@ def _run_daemon(args: Args) -> ExitCode:
             set_clocks=args.clocks,
             tied_to=sys.stdin.fileno() if args.tied else None,
             keep=args.keep_cluster,
+            started_by=args.started_by,
         )
     return ExitCode.AS_PREDICTED
 
@@ -266,6 +268,8 @@ def _print_status(status: ClusterStatus) -> None:
     nodes = ", ".join(f"{count} {role}{'s' if count != 1 else ''}" for role, count in counts.items())
     left_up = ", left up by a run that is over" if status.kept else ""
     print(f"{status.name}: Kafka {status.kafka}, {nodes}, runtime {status.runtime}{left_up}")
+    if status.started_by:
+        print(f"  started:  by {status.started_by}")
     only = "" if status.published else " only"
     print(f"  brokers:  {','.join(status.bootstrap)}, reached from the clients' network namespace{only}")
     if status.controllers:

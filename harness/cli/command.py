@@ -138,9 +138,10 @@ class CommandBase(click.Command):
         needed: bool = False,
         repeated: bool = False,
         least: int | None = None,
+        hidden: bool = False,
         completes: Completer | None = None,
     ) -> None:
-        """Declare an option with a value.
+        """Declare an option with a value; a `hidden` one as `flag` does.
 
         A `repeated` option has a tuple of all its values. `least` is the least that a number may be.
         """
@@ -154,6 +155,7 @@ class CommandBase(click.Command):
             metavar=metavar or (None if choices else flag.removeprefix("--").upper()),
             help=help,
             multiple=repeated,
+            hidden=hidden,
             shell_complete=completer_for(completes, type),
         )
         self.params.append(option)

@@ -9,7 +9,7 @@ from harness.cli import completing
 from harness.cli.command import CommandBase, Group
 from harness.cli.parameters import TimeWithUnit
 
-_WHICH_CLUSTER = "the cluster to use, if several are running"
+_WHICH_CLUSTER = "the cluster to use (default: the only one that no other program started)"
 _OR_JARS = ", or jars of yours (docs/own-kafka.md)"
 _SUCH_AS = ", such as 4.3.1"
 _NO_BUILD = ". Of a build of yours, name the nearest release"

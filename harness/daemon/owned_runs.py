@@ -44,6 +44,7 @@ def own_cluster(
     set_clocks: bool = False,
     tied_to: int | None,
     keep: bool = False,
+    started_by: str = "",
 ) -> Path:
     """Own the scenario's cluster and clients until the end, and return the record.
 
@@ -63,6 +64,7 @@ def own_cluster(
             runtime=session.runtime,
             session=session,
             tapped=tap_all,
+            started_by=started_by,
         )
         daemons.append(ClusterDaemon(owned, display, tied_to))
         if session.scenario.topics:

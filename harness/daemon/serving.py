@@ -50,7 +50,8 @@ _REQUEST_BYTES_MAX = 1 << 20
 class OwnedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster that is up, and the session that carries out its steps.
 
-    `folder`: the record of its steps; `tapped`: every node has a wire proxy; `kept`: its run is over.
+    `folder`: the record of its steps; `tapped`: every node has a wire proxy; `kept`: its run is over;
+    `started_by`: the program that started it for itself.
     """
 
     name: str
@@ -61,6 +62,7 @@ class OwnedCluster(msgspec.Struct, frozen=True, kw_only=True):
     session: Session
     tapped: bool = False
     kept: bool = False
+    started_by: str = ""
 
 
 class ClusterDaemon:
@@ -182,6 +184,7 @@ class ClusterDaemon:
             published_ca="" if published is None else str(published.ca or ""),
             controllers=tuple(cluster.runtime.controller_servers()),
             clock_base_ns=run_clock.base_ns(),
+            started_by=cluster.started_by,
         )
 
 

@@ -104,7 +104,7 @@ class Notes:
 class Up:
     """A cluster named `one` whose daemon serves in a thread; `ended` how that went."""
 
-    def __init__(self, folder: Path, tied_to: int | None = None, *, tapped: bool = False) -> None:
+    def __init__(self, folder: Path, tied_to: int | None = None, *, tapped: bool = False, started_by: str = "") -> None:
         self.session = Session(folder, plain_scenario("4.3.1", ClusterSpec()))
         owned = OwnedCluster(
             name="one",
@@ -114,6 +114,7 @@ class Up:
             runtime=self.session.runtime,  # type: ignore[arg-type]
             session=self.session,  # type: ignore[arg-type]
             tapped=tapped,
+            started_by=started_by,
         )
         self.daemon = ClusterDaemon(owned, Notes(), tied_to)  # type: ignore[arg-type]
         self.ended: list[BaseException | None] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -64,6 +65,11 @@ def test_an_owner_that_does_not_end_is_the_harness_failing(settings: Settings, m
     lease = Lease(name="pytest-1", process=StuckOwner())  # type: ignore[arg-type]
     with pytest.raises(CommandFailed, match="waited 120 s for the daemon of pytest-1 to end"):
         CommandRunner().judge_chaos(chaos, lease)
+
+
+def test_a_cluster_of_a_session_says_so(settings: Settings) -> None:
+    words = runners._daemon_options(Lease(name="pytest-1"), settings)
+    assert words[-2:] == ["--started-by", f"the pytest session of process {os.getpid()}"]
 
 
 def test_a_cluster_that_another_process_ended_is_said_to_be_ended(

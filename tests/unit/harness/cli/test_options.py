@@ -36,6 +36,7 @@ SAYS_WHAT_IT_DOES_HERE = {
 ONLY_PROGRAMS = {
     ("analyze", "--many"),
     ("cluster up", "--foreground"),
+    ("cluster up", "--started-by"),
     ("cluster up", "--tied"),
     ("run", "--no-judge"),
 }

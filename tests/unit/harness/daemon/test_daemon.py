@@ -135,12 +135,33 @@ def test_which_cluster_is_meant_has_to_be_said_where_there_are_several(up: Up, m
     monkeypatch.setattr(control, "cluster_statuses", lambda: [one, one])
     with pytest.raises(UsageError, match="several clusters are up"):
         find_cluster(None)
+    of_tests = msgspec.structs.replace(one, name="two", started_by="pytest")
+    monkeypatch.setattr(control, "cluster_statuses", lambda: [of_tests, one])
+    assert find_cluster(None) == one
+    monkeypatch.setattr(control, "cluster_statuses", lambda: [one, one])
     with pytest.raises(UsageError, match="no cluster of this name is up") as caught:
         find_cluster("ohne")
     assert caught.value.allowed == "one, one (did you mean 'one'?)"
     monkeypatch.setattr(control, "cluster_statuses", list)
     with pytest.raises(UsageError, match="no cluster is up"):
         find_cluster(None)
+
+
+@pytest.mark.parametrize("line", ["down", "fault stop broker(1)", "topic t2", "exec -- true"])
+def test_a_cluster_of_another_program_is_taken_only_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    cluster = Up(tmp_path, started_by="the pytest session of process 7")
+    assert main(["cluster", *line.split()]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "error: another program started every cluster that is up" in said
+    assert "allowed: one (started by the pytest session of process 7)" in said
+    assert f"next:    ebbtide cluster {line.split()[0]} " in said
+    assert cluster.session.entries == []
+    assert main(["cluster", "status"]) == ExitCode.AS_PREDICTED
+    assert "started:  by the pytest session of process 7" in capsys.readouterr().out
+    assert main(["cluster", "down", "one"]) == ExitCode.AS_PREDICTED
+    cluster.thread.join(60)
 
 
 def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) -> None:
