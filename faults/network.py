@@ -12,7 +12,7 @@ from itertools import permutations
 import msgspec
 
 from cluster.host.limits import burst_bytes
-from cluster.host.namespaces import Cut, Transfer
+from cluster.host.namespaces import Cut
 from cluster.runtime.cluster import Runtime
 from ebbtide.record.steps import CutSides
 from ebbtide.scenario.roles import CLIENTS, Role
@@ -103,7 +103,7 @@ def limit(runtime: Runtime, pairs: Collection[Cut], rate_bytes_s: int) -> Effect
             for pair, one in sorted(seen.items())
         },
     }
-    fast = [pair for pair, one in seen.items() if _exceeds_rate(one, rate_bytes_s, burst)]
+    fast = [pair for pair, one in seen.items() if one.arrived_bytes > burst + rate_bytes_s * one.took_s * _TOLERANCE]
     now = runtime.network.limit_counts()
     filled = {pair: now[pair] for pair, one in sorted(seen.items()) if not one.arrived_bytes}
     if filled:
@@ -243,10 +243,6 @@ def _cuts_and_sides(groups: Sequence[tuple[int, ...]]) -> tuple[list[Cut], CutSi
 def _nodes_of(cuts: Collection[Cut]) -> tuple[int, ...]:
     """Return the nodes at either end of the cuts."""
     return tuple(sorted({end for cut in cuts for end in (cut.source, cut.target)}))
-
-
-def _exceeds_rate(seen: Transfer, rate_bytes_s: int, burst: int) -> bool:
-    return seen.arrived_bytes > burst + rate_bytes_s * seen.took_s * _TOLERANCE
 
 
 def _pairs(runtime: Runtime) -> frozenset[Cut]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from cluster.kafka_api.connection import BrokerConnection, Refused, WireError
+from cluster.kafka_api.connection import Refused, WireError
 from cluster.kafka_api.replica_log import read_replica
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets
@@ -47,7 +47,8 @@ def ask_high_watermarks(
         with connection_to(endpoints, brokers[broker], request_timeout_s=_ANSWER_S) as connection:
             for at in [at for one, at in behind if one == broker]:
                 try:
-                    found = _high_watermark_of(connection, at, wanted[broker, at])
+                    # Nothing is above the final HW, so that the answer has no records.
+                    found = read_replica(connection, at, wanted[broker, at]).high_watermark
                 except Refused as error:
                     behind[broker, at] = f"answers {error}"
                 except WireError as error:
@@ -76,8 +77,3 @@ def ask_high_watermarks(
     except WaitExpired as error:
         return AnsweredHighWatermarks(reached=reached, why_not_all=str(error))
     return AnsweredHighWatermarks(reached=reached)
-
-
-def _high_watermark_of(connection: BrokerConnection, at: TopicPartition, final: int) -> int:
-    """Return the HW of a replica. Nothing is above the final HW, so that the answer has no records."""
-    return read_replica(connection, at, final).high_watermark

@@ -52,9 +52,8 @@ def write_timeline(record: RecordFolder) -> TimelineReport:
     quorum = max(len(expected | set(folders)), 1)
     logs = _read_logs(folders, majority=quorum // 2 + 1)
     readable = [log for log in logs if log.report.problem is None]
-    missing = tuple(
-        f"{RAW_DIR}/controller-{node}/{METADATA_FOLDER}" for node in sorted(_missing_controllers(logs, expected))
-    )
+    found = {log.report.controller for log in logs if log.report.problem is None}
+    missing = tuple(f"{RAW_DIR}/controller-{node}/{METADATA_FOLDER}" for node in sorted(expected - found))
     reports = tuple(log.report for log in logs)
     if not readable:
         nothing = "no metadata log could be read"
@@ -114,10 +113,6 @@ def _read_logs(folders: Mapping[int, Path], majority: int) -> list[_Log]:
         )
         logs.append(_Log(report, items))
     return logs
-
-
-def _missing_controllers(logs: Sequence[_Log], expected: set[int]) -> set[int]:
-    return expected - {log.report.controller for log in logs if log.report.problem is None}
 
 
 def _rank(log: _Log) -> tuple[int, int, int, int]:

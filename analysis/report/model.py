@@ -106,7 +106,8 @@ def build(
     `named` is the record's address.
     """
     manifest, timeline, steps = record.manifest, record.timeline, record.steps or ()
-    start_ns = manifest.start_ns if manifest.start_ns is not None else _first_ns(timeline)
+    first_ns = min((states[0].at_ns for states in timeline.partitions.values()), default=None)
+    start_ns = manifest.start_ns if manifest.start_ns is not None else first_ns
     chosen = partitions_by_blame(timeline, verdict)
     picture = picture_of(record, verdict)
     return ReportModel(
@@ -157,10 +158,6 @@ def _figures(record: Record, verdict: Verdict) -> tuple[tuple[str, str], ...]:
         ("your rules", as_one_line(own_rules(verdict)) or "-"),
     )
     return tuple((name, value) for name, value in found if value != "-")
-
-
-def _first_ns(timeline: Timeline) -> int | None:
-    return min((states[0].at_ns for states in timeline.partitions.values()), default=None)
 
 
 def _timeline(timeline: Timeline, key: TopicPartition, verdict: Verdict, start_ns: int | None) -> PartitionTimeline:

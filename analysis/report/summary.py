@@ -59,7 +59,10 @@ def judged_run(record: Record, verdict: Verdict) -> JudgedRun:
 def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
     """Return the lines of one run, in the order in which they are shown."""
     verdict = run.verdict
-    worst = _worst_loss(verdict)
+    # An unexplained loss is the worst, else the largest committed one.
+    worst = max(
+        verdict.losses, key=lambda loss: (loss.cause == "unexplained", loss.committed, loss.count), default=None
+    )
     return [
         ("scenario", run.manifest.scenario or "-"),
         *run.sends,
@@ -152,11 +155,6 @@ def _folded(
 def _parts(record: str) -> list[str]:
     """Return the parts of the name of a record's folder; it is folded between these."""
     return [f"{part}-" for part in PurePath(record).name.split("-")]
-
-
-def _worst_loss(verdict: Verdict) -> Loss | None:
-    """Return the loss to name: an unexplained one, else the largest committed one."""
-    return max(verdict.losses, key=lambda loss: (loss.cause == "unexplained", loss.committed, loss.count), default=None)
 
 
 def _guilty_election(worst: Loss | None) -> str:

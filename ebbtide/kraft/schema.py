@@ -128,17 +128,14 @@ def _versions(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def _lower_first(name: str) -> str:
-    return name[0].lower() + name[1:]
-
-
 def _struct_reader(
     fields: Iterable[dict[str, object]], version: int, structs: Mapping[str, list[dict[str, object]]]
 ) -> Reader:
     plain: list[tuple[str, Reader | None, Value]] = []
     tagged: dict[int, tuple[str, Reader]] = {}
     for field in fields:
-        name, kind, default = _lower_first(_text(field["name"])), _text(field["type"]), _default(field)
+        name, kind, default = _text(field["name"]), _text(field["type"]), _default(field)
+        name = name[0].lower() + name[1:]
         if version not in _versions(_text(field["versions"])):
             plain.append((name, None, default))
             continue

@@ -43,12 +43,12 @@ def hw_fell_without_cause(
     record has a gap it names the gap instead, and no fall has a cause: then none of the partitions whose HW has
     `fallen` is among the partitions with an `explained` fall.
     """
-    named = clause is not None and clause.status == "unknown" and any(_is_fall(row) for row in clause.evidence)
+    named = (
+        clause is not None
+        and clause.status == "unknown"
+        and any(isinstance(row, dict) and "from" in row for row in clause.evidence)
+    )
     return named or not set(fallen) <= set(explained)
-
-
-def _is_fall(row: object) -> bool:
-    return isinstance(row, dict) and "from" in row
 
 
 def needed_unknown_clauses(verdict: Verdict, prediction: Prediction | None) -> list[str]:

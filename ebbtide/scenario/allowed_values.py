@@ -73,7 +73,9 @@ def _other_quotes(value: Any, kind: inspect.Type) -> str | None:
             return f': "{shown}"'
         if isinstance(kind, inspect.LiteralType) and shown in kind.values:
             return f' (in quotes: "{shown}")'
-    elif isinstance(value, str) and (_is_number(value, kind) or _is_truth_value(value, kind)):
+    elif isinstance(value, str) and (
+        _is_number(value, kind) or (isinstance(kind, inspect.BoolType) and value in ("true", "false"))
+    ):
         return f" (without quotes: {value})"
     return None
 
@@ -85,10 +87,6 @@ def _is_number(text: str, kind: inspect.Type) -> bool:
     if found[2] is not None:
         return isinstance(kind, inspect.FloatType)
     return isinstance(kind, inspect.IntType | inspect.FloatType) and is_64_bits(int(text))
-
-
-def _is_truth_value(text: str, kind: inspect.Type) -> bool:
-    return isinstance(kind, inspect.BoolType) and text in ("true", "false")
 
 
 def _is_text(kind: inspect.Type) -> bool:

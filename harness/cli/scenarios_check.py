@@ -117,7 +117,8 @@ def _load(file: Path) -> tuple[Scenario, tuple[str, ...], list[UsageError]]:
     from harness.watch.plan import read_workload
 
     name = str(file)
-    if not is_file(file) and not is_folder(file) and _may_be_a_name(name):
+    may_be_a_name = "/" not in name and not name.endswith(".toml")
+    if may_be_a_name and not is_file(file) and not is_folder(file):
         scenario = parse(catalogue.text_of(name), file=f"{name}.toml", strict=True)
     elif run_needs := _run_needs(file):
         try:
@@ -142,11 +143,6 @@ def _run_needs(file: Path) -> tuple[str, ...]:
         return tuple(lacks_only_for_a_run(decode_scenario_text(read_scenario_text(file))))
     except (ValueError, EbbtideError):
         return ()
-
-
-def _may_be_a_name(name: str) -> bool:
-    """Whether a word may be a mistyped name from the catalogue, and not the path of a file."""
-    return "/" not in name and not name.endswith(".toml")
 
 
 def _problem(error: EbbtideError) -> Problem:

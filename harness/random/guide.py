@@ -37,7 +37,8 @@ def mutate(
     slots: Slots = [*without_frame(base.steps)]
     sources = [base.name]
     if other.name != base.name and random.random() < _SPLICE_PROBABILITY:
-        slots = _splice(slots, [*without_frame(other.steps)], random)
+        others: Slots = [*without_frame(other.steps)]
+        slots = slots[: random.randint(0, len(slots))] + others[random.randint(0, len(others)) :]
         sources.append(other.name)
     for _ in range(random.randint(1, _MUTATIONS_MAX)):
         slots = random.choice(_MUTATIONS)(slots, random, base.cluster.brokers)
@@ -52,10 +53,6 @@ def mutate(
         description=f"Mutated with seed {seed} from {' and '.join(sources)}, whose runs reached rare states.",
     )
     return with_steps(setting, slots, random, without=without)
-
-
-def _splice(slots: Slots, others: Slots, random: Random) -> Slots:
-    return slots[: random.randint(0, len(slots))] + others[random.randint(0, len(others)) :]
 
 
 def _drop(slots: Slots, random: Random, _brokers: int) -> Slots:

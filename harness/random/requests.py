@@ -243,10 +243,6 @@ def _switches_elr(world: World, step: SetFeatureStep) -> bool:
     return world.replication.protocol.has_elr and step.level == int(not world.replication.cluster.elr)
 
 
-def _is_always_valid(_world: World, _step: StepSpec) -> bool:
-    return True
-
-
 def _elect(world: World, step: ElectStep) -> float:
     protocol = world.replication.protocol
     election = Election.UNCLEAN if step.type == "unclean" else Election.PREFERRED
@@ -260,7 +256,9 @@ REQUEST_KINDS: dict[StepKind, StepGenerator] = {
     "reassign": StepGenerator(propose=_propose_reassign, fit=fit_request(_has_known_replicas), apply=_reassign),
     "elect": StepGenerator(propose=_propose_elect, fit=fit_request(_has_known_replicas), apply=_elect),
     "recover": StepGenerator(propose=_propose_recover, fit=fit_request(_has_known_replicas), apply=_recover),
-    "set-config": StepGenerator(propose=_propose_set_config, fit=fit_request(_is_always_valid), apply=_set_config),
+    "set-config": StepGenerator(
+        propose=_propose_set_config, fit=fit_request(lambda _world, _step: True), apply=_set_config
+    ),
     "set-feature": StepGenerator(
         propose=_propose_set_feature,
         fit=fit_request(_switches_elr),

@@ -51,30 +51,23 @@ def _expected_states(world: World) -> list[Trigger]:
     return found
 
 
-def _returning_brokers(world: World) -> list[int]:
-    return [one for one, state in world.brokers.items() if _surely_returns(world, state)]
-
-
 def _surely_returns(world: World, state: Broker) -> bool:
     return state.returning and state.process == "up" and state.sick is None and world.is_calm
 
 
 def _propose(world: World, random: Random) -> StepSpec | None:
-    returning = _returning_brokers(world)
+    returning = [broker for broker, state in world.brokers.items() if _surely_returns(world, state)]
     if returning and random.random() < 0.6:
         return _hard_wait(random.choice(returning))
     expected = _expected_states(world)
     if expected and random.random() < 0.8:
         return _soft_wait(random.choice(expected))
     names = tuple(map(PartitionName, sorted(world.partitions)))
-    whole = IsrTrigger(partitions=names, at_least=_full_isr_size(world))
+    full_size = min(len(final_replicas(partition)) for partition in world.partitions.values())
+    whole = IsrTrigger(partitions=names, at_least=full_size)
     if world.is_calm and random.random() < 0.5:
         return _soft_wait(whole)
     return WaitStep(trigger=after(random.choice(("500ms", "1s", "2s", "3s"))))
-
-
-def _full_isr_size(world: World) -> int:
-    return min(len(final_replicas(partition)) for partition in world.partitions.values())
 
 
 def _soft_wait(trigger: Trigger) -> StepSpec:

@@ -175,7 +175,8 @@ class LiveDisplay(PlainDisplay):
             yield Text(f"{_name('')}{f'{first.topic}-{first.partition}, a letter a second':<{width}}  now", style="dim")
         for name, node in state.nodes.items():
             lane = self._history.lane(name, width) if state.partitions else ""
-            yield Text.assemble(_name(name), *_styled(lane), " " * (width - len(lane) + 2), *_now(state, name, node))
+            styled = [(letter, _LOOKS[letter][1]) for letter in lane]
+            yield Text.assemble(_name(name), *styled, " " * (width - len(lane) + 2), *_now(state, name, node))
         yield self._acked_line(state, width)
 
     def _sentences(self, state: RunState) -> Iterator[Text]:
@@ -229,10 +230,6 @@ def _folded(line: Text, width: int) -> Iterator[Text]:
         yield _one_line(first)
         line = Text(_name("")) + rest[1:]
     yield _one_line(line)
-
-
-def _styled(lane: str) -> Iterator[tuple[str, str]]:
-    yield from ((letter, _LOOKS[letter][1]) for letter in lane)
 
 
 def _now(state: RunState, name: str, node: str) -> Iterator[tuple[str, str]]:

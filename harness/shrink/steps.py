@@ -14,7 +14,7 @@ from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import OPTIONAL_KINDS
-from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger, OffsetTrigger, Trigger, after
+from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger, OffsetTrigger, after
 from ebbtide.scenario.validate import validate
 from harness.replay.recorded_run import LoadedRun
 from harness.shrink.states import RecordedStep
@@ -45,7 +45,7 @@ def with_steps(
         trigger = steps[place].trigger
         if patient and gap_s is not None and isinstance(trigger, AfterTrigger):
             steps[place] = _after(steps[place], max(gap_s, trigger.seconds))
-    if steps and kept[0] != 0 and not _waits_for_records(steps[0].trigger):
+    if steps and kept[0] != 0 and not isinstance(steps[0].trigger, AckedTrigger | OffsetTrigger):
         steps[0] = steps[0].replace(trigger=AckedTrigger(records=acked))
     return msgspec.structs.replace(scenario, steps=tuple(steps))
 
@@ -105,11 +105,6 @@ def first_guesses(recorded: LoadedRun) -> list[tuple[int, ...]]:
 def _took_effect(entry: StepEntry) -> bool:
     """Whether the step took effect, or is of a kind that needs no proof of it."""
     return entry.effect_ns is not None or entry.step not in OPTIONAL_KINDS
-
-
-def _waits_for_records(trigger: Trigger | None) -> bool:
-    """Whether the trigger waits for records by itself."""
-    return isinstance(trigger, AckedTrigger | OffsetTrigger)
 
 
 def _last_blamed_ns(recorded: LoadedRun) -> int | None:

@@ -146,12 +146,10 @@ def _blame_details(blame: Blame | None) -> Details:
 
 def leaderless_of(states: Sequence[PartitionState], deletions: Sequence[int] = ()) -> Iterator[tuple[int, int | None]]:
     """Yield the spans without a leader; a topic that was deleted needs none."""
-    for one in lasting(with_deletions(states, deletions), lambda state: _is_leaderless(state) or None):
+    for one in lasting(
+        with_deletions(states, deletions), lambda state: (state is not None and state.leader < 0) or None
+    ):
         yield one.begin_ns, one.end_ns
-
-
-def _is_leaderless(state: PartitionState | None) -> bool:
-    return state is not None and state.leader < 0
 
 
 def lost_bands(verdict: Verdict, states: Sequence[PartitionState], key: TopicPartition) -> Iterator[LostBand]:
