@@ -87,7 +87,7 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
     if measured:
         _say(
             "measured",
-            "in runs near these events, by runtime (docs/scenarios.md), without acks=0 (docs/your-settings.md):",
+            "in runs near these events, by runtime (docs/scenarios.md), without acks=0 (docs/first-run.md):",
         )
     for event, found in measured:
         _say("", f"{event.in_words}: {'; '.join(found)}", mark="- ")

@@ -51,7 +51,7 @@ scenario has its predictions for each release and its measured runs.
 - Uncommitted records were acked with acks=1. Kafka does not promise to keep them
   ([Committed](concepts.md#committed)): even a clean rolling restart may lose some.
 - Records with acks=0 do not count, because no broker acks them. [Your own
-  settings](your-settings.md#what-does-acks-buy) says what they lose.
+  settings](first-run.md#what-does-acks-buy) says what they lose.
 
 `python -m tools.pages.catalogue` makes this page from the scenario files; do not edit it. The folder of a scenario's
 file is its group.
