@@ -2,7 +2,7 @@
 
     .venv/bin/python -m tools.simulate 1000 --seed 1
 
-docs/simulator.md describes the histories. `--show KIND` tells the first history with a wrong answer of this kind,
+docs/development.md describes the histories. `--show KIND` tells the first history with a wrong answer of this kind,
 with the fewest faults that it needs; `--write FOLDER` also writes its run record.
 """
 
