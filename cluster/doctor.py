@@ -6,10 +6,11 @@ A check names what its absence disables, and the remedy. `check_host` is for a p
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -41,6 +42,7 @@ FREE_MEMORY_BYTES = 2 << 30
 With several clusters at once there is one Spark for all of them, with up to a GB for small records.
 """
 
+_CGROUPS = Path("/sys/fs/cgroup")
 _NO_VOLUMES = "a user namespace cannot mount volumes"
 _MORE_PRIVILEGES = f"{sudo_command()}, or a Docker daemon that you may use"
 
@@ -283,9 +285,22 @@ def _memory() -> str:
 
 
 def _free_memory() -> int:
+    """Return the bytes that programs may still take, of the host and of the container that this may be."""
     import psutil
 
-    return int(psutil.virtual_memory().available)
+    return min([int(psutil.virtual_memory().available), *_free_of_container()])
+
+
+def _free_of_container() -> Iterator[int]:
+    """Yield what the memory limit of a container leaves (cgroups 2 or 1). The kernel can drop cached files."""
+    for limit, used, cached in (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
+            most, taken = (int((_CGROUPS / name).read_text()) for name in (limit, used))
+            stat = (_CGROUPS / limit).with_name("memory.stat").read_text()
+            yield most - taken + int(dict(line.split() for line in stat.splitlines())[cached])
 
 
 def _gigabytes(count: int) -> str:

@@ -7,8 +7,10 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
+import psutil
 import pytest
 from host_state import HostState
 
@@ -186,6 +188,26 @@ def test_a_confluent_kafka_that_is_too_old_is_missing_and_pyproject_asks_for_the
     assert (old.status, old.detail) == ("missing", "confluent-kafka is too old (2.3.0)")
     pyproject = (Path(__file__).parents[3] / "pyproject.toml").read_text()
     assert f'"confluent-kafka>={librdkafka.OLDEST},<' in pyproject
+
+
+@pytest.mark.parametrize(
+    ("names", "limit", "free"),
+    [
+        (("memory.max", "memory.current", "inactive_file"), "3000", 2300),
+        (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"), "3000", 2300),
+        (("memory.max", "memory.current", "inactive_file"), "max", 5000),
+    ],
+)
+def test_the_memory_limit_of_a_container_counts_and_its_cached_files_are_free(
+    names: tuple[str, str, str], limit: str, free: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / names[0]).parent.mkdir(exist_ok=True)
+    for name, text in zip(names, (limit, "1000"), strict=False):
+        (tmp_path / name).write_text(text + "\n")
+    (tmp_path / names[0]).with_name("memory.stat").write_text(f"anon 700\n{names[2]} 300\n")
+    monkeypatch.setattr(doctor, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=5000))
+    assert doctor._free_memory() == free
 
 
 def test_more_clusters_at_once_than_the_memory_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
