@@ -221,13 +221,12 @@ def add_judging_options(command: CommandBase) -> None:
         metavar="FILE",
         completes=completing.complete_file,
         help="check the property in this Python file in each recorded state of a partition (repeatable; see "
-        "docs/own-variant.md). The file runs as you",
+        "docs/own-kafka.md). The file runs as you",
     )
     command.option(
         "--variant",
         dest="judge_by",
         metavar="NAME",
         help="judge by this variant of the protocol, such as kip966, or by that of a release. The default is that of "
-        "the release nearest to what ran (docs/own-kafka.md). A Python file with a variant of yours runs as you "
-        "(docs/own-variant.md)",
+        "the release nearest to what ran. A Python file with a variant of yours runs as you (docs/own-kafka.md)",
     )

@@ -62,7 +62,7 @@ def add_search_options(command: Command) -> None:
         needed=True,
         metavar="NAME",
         help="the protocol variant, such as elr-43, or a release. A Python file with a variant of yours runs as you "
-        "(docs/own-variant.md)",
+        "(docs/own-kafka.md)",
     )
     command.option(
         "--bounds",

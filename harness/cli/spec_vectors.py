@@ -35,7 +35,7 @@ def command() -> Command:
         "--variant",
         metavar="NAME",
         help="compare this variant, such as elr-41, with what the release does. A Python file with a variant of yours "
-        "runs as you (docs/own-variant.md)",
+        "runs as you (docs/own-kafka.md)",
     )
     add_json_option(command)
     return command

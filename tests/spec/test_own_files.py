@@ -114,7 +114,7 @@ def test_a_property_is_checked_in_every_state_and_lost_records_do_not_break_it(
 @pytest.mark.parametrize("name", ["wait_for_targets", "elr_of_replicas"])
 def test_the_page_shows_the_examples_as_they_are(name: str) -> None:
     text = (ROOT / "examples" / "spec" / f"{name}.py").read_text()
-    assert f"```python\n{text}```" in (ROOT / "docs" / "own-variant.md").read_text()
+    assert f"```python\n{text}```" in (ROOT / "docs" / "own-kafka.md").read_text()
 
 
 def stated(body: str, base: str = "Elr43") -> str:
