@@ -112,7 +112,7 @@ def expected_of(item: pytest.Item) -> tuple[str, ...] | None:
             mark.name,
             f"expected_violation does not know {', '.join(unknown)}; allowed: the causes {', '.join(causes)}, the "
             "properties of docs/clauses.md, the coverage facts of docs/coverage-facts.md, the kinds of anomaly of "
-            "docs/reconcile.md, and the rules of --ebbtide-rule",
+            "docs/causes.md, and the rules of --ebbtide-rule",
         )
     return expected
 

@@ -1,4 +1,4 @@
-"""Writes ebbtide/rules/rules.json, and tables of docs/clauses.md and docs/reconcile.md, from the rules of the judge.
+"""Writes ebbtide/rules/rules.json, and tables of docs/clauses.md and docs/causes.md, from the rules of the judge.
 
 `python -m tools.pages.rules` needs no run; a test compares them with the rules.
 """
@@ -23,7 +23,7 @@ _R = TypeVar("_R", ClauseRow, KindRow)
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "ebbtide" / "rules" / "rules.json"
 CLAUSES_PAGE = ROOT / "docs" / "clauses.md"
-ANOMALIES_PAGE = ROOT / "docs" / "reconcile.md"
+ANOMALIES_PAGE = ROOT / "docs" / "causes.md"
 
 _PROGRAM = "rules"
 _CLAUSES = ("clause", "KIP", "violated, for example", "unknown when")
@@ -52,7 +52,7 @@ def clauses_page(text: str) -> str:
 
 
 def anomalies_page(text: str) -> str:
-    """Return docs/reconcile.md with a new table; the rest of the text stays."""
+    """Return docs/causes.md with a new table; the rest of the text stays."""
     modules = {one.name: "/".join(one.module.split(".")[-2:]) for one in ANOMALIES}
     rows = [(one.name, one.means, one.story, f"`{modules[one.name]}.py`") for one in ANOMALIES]
     return with_table(text, _PROGRAM, _ANOMALIES, rows)
