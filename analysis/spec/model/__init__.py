@@ -2,5 +2,5 @@
 
 A program can search it. The controller's and the leader's decisions are those of `analysis.spec`.
 This package adds what they decide about: processes, disks, logs, sessions and the network.
-docs/spec-check.md says what is abstracted away, and why it cannot matter.
+docs/spec.md says what is abstracted away, and why it cannot matter.
 """

@@ -1,7 +1,7 @@
 """The state machine: the initial state, and every action that can happen.
 
 `analysis.spec.explore.wording` names the actor of each action. Some actions are one step here and
-several in Kafka, where the steps between cannot matter: docs/spec-check.md says which and why.
+several in Kafka, where the steps between cannot matter: docs/spec.md says which and why.
 """
 
 from __future__ import annotations
