@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -63,8 +64,11 @@ def surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
     allowed = None
     if kafka is not None and all(map(is_release, words)):
         allowed = "one release" if kafka.metavar == "RELEASE" else releases_together(ctx.params["kafka"], words)
-    elif one := next((param for param in params if isinstance(param, click.Argument)), None):
-        return one_at_a_time(ctx.command_path, one.metavar or str(one.name), [str(ctx.params[str(one.name)]), *words])
+    elif arguments := [param for param in params if isinstance(param, click.Argument)]:
+        command, typed = ctx.command_path, [*(str(ctx.params[str(param.name)]) for param in arguments), *words]
+        if len(arguments) > 1 and not any(map(os.path.exists, typed[1:])):
+            command, typed, arguments = f"{command} {shlex.quote(typed[0])}", typed[1:], arguments[1:]
+        return one_at_a_time(command, name_in_usage(arguments[0]), typed)
     elif "scenarios" in ctx.params:
         allowed = "--scenarios NAMES    (names that `ebbtide scenarios` lists)"
     return UsageError("unknown argument", got=" ".join(words), allowed=allowed, next=f"{ctx.command_path} --help")
@@ -72,11 +76,16 @@ def surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
 
 def one_at_a_time(command: str, metavar: str, words: Sequence[str]) -> UsageError:
     """Return the error of several words for a command that takes one; the first run record of them is typed next."""
-    from ebbtide.record.manifest import is_record
+    from ebbtide.record.manifest import LIST_RECORDS, is_record
+    from ebbtide.untrusted.archives import is_archive
 
-    chosen = next((word for word in words if is_record(Path(word))), words[0])
-    next_ = f"{command} {shlex.quote(chosen)}    (one after the other)"
-    return UsageError(f"{command} takes one {metavar} at a time", got=" ".join(words[1:]), next=next_)
+    chosen = next((word for word in words if is_record(Path(word)) or is_archive(Path(word))), None)
+    if metavar == _A_RUN and chosen is None:
+        return UsageError("none of these is a run record", got=" ".join(words), next=LIST_RECORDS)
+    first = chosen or words[0]
+    next_ = f"{command} {shlex.quote(first)}    (one after the other)"
+    got = " ".join(word for word in words if word != first)
+    return UsageError(f"{command} takes one {metavar} at a time", got=got, next=next_)
 
 
 def name_in_usage(param: click.Parameter | None) -> str:
