@@ -41,7 +41,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """All that is said about a cluster; `after` and `assumed` are None without an assumption.
 
     `bring_back` is what to do first where brokers are dead. `groups` are the worst first. `changes` are those that
-    save most for the whole cluster. The first `doubts` of the `notes` say that an answer may be wrong. `prices` are
+    save most for the whole cluster. The first `doubts` of the `notes` say what may be wrong or lost. `prices` are
     those of the assumed release and feature levels. `unchanged` are assumed values that are today's; `changes_nothing`:
     all are, but for a release that the snapshot does not say.
     """
@@ -262,8 +262,17 @@ def _notes(
     after: ReleaseFacts | None,
     assumed: Assumption | None,
 ) -> tuple[list[str], int]:
-    """Return the notes; those that say that an answer may be wrong come first, and the second value counts them."""
-    notes = [
+    """Return the notes, the gravest first; the second value counts those on what may be wrong or lost."""
+    notes = []
+    missing = sorted(hosting_brokers(snapshot) - {broker.id for broker in snapshot.brokers})
+    if missing:
+        verb, has = ("is", "has") if len(missing) == 1 else ("are", "have")
+        notes.append(f"{brokers_in_words(missing)} {verb} not alive, but {has} replicas")
+    mild: list[str] = []
+    (notes if len(snapshot.controllers or ()) == 1 else mild).append(controllers_note(snapshot))
+    has_racks = any(broker.rack is not None for broker in snapshot.brokers)
+    (notes if has_racks else mild).extend(racks_notes(snapshot))
+    notes += [
         *snapshot.notes,
         *snapshot.assumed,
         *unsaid_notes(snapshot, today, assumed),
@@ -280,18 +289,14 @@ def _notes(
         broker.configs.get(UNCLEAN) == "true" for broker in snapshot.brokers
     ):
         notes.append(f"the controllers decide on unclean elections, and their own static {UNCLEAN} cannot be read")
-    doubts = len(notes)
-    missing = sorted(hosting_brokers(snapshot) - {broker.id for broker in snapshot.brokers})
-    if missing:
-        verb, has = ("is", "has") if len(missing) == 1 else ("are", "have")
-        notes.append(f"{brokers_in_words(missing)} {verb} not alive, but {has} replicas")
-    notes += racks_notes(snapshot)
+    is_upgraded = after is not None and after.kafka != today.kafka and after.has_elr
+    if after is not None and is_upgraded and not (after.is_elr_on or today.is_elr_on):
+        levels = f"{METADATA_VERSION} is {after.features[METADATA_VERSION]}, and the ELR is off"
+        notes.append(f"after the change, {levels}: an upgrade alone changes neither, --assume {ELR_VERSION}=1 does")
     if still := [group for group in groups if 1 < group.settings.rf >= group.brokers]:
         count = sum(len(group.topics) for group in still)
         has, it_has = ("has", "it has") if count == 1 else ("have", "they have")
-        notes.append(
+        mild.append(
             f"{plural(count, 'topic')} {has} a replica on each broker, so none can move: {it_has} no line on moves"
         )
-    if after is not None and after.has_elr and not after.is_elr_on and not today.is_elr_on:
-        notes.append("the assumed cluster has the ELR off: an upgrade alone does not turn it on")
-    return [*notes, controllers_note(snapshot)], doubts
+    return [*notes, *mild], len(notes)

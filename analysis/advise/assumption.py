@@ -195,6 +195,14 @@ def parse_assumption(text: str) -> Assumption:
         name, equals, value = (one.strip() for one in part.partition("="))
         if not equals or not value:
             raise UsageError("not NAME=VALUE", where=_WHERE, got=repr(part), allowed=", ".join(_KEYS))
+        if name == "acks":
+            raise UsageError(
+                "acks is a setting of producers, and not of the cluster",
+                where=_WHERE,
+                got=part.strip(),
+                allowed=", ".join(_KEYS),
+                next="ebbtide advise FILE --all    (has answers for acks=0, 1 and all)",
+            )
         if name not in _KEYS:
             raise UsageError(
                 f"nothing that can be assumed{did_you_mean(name, _KEYS)}",

@@ -30,7 +30,7 @@ def lag_steps(event: AdvisedEvent, rf: int) -> Steps:
     gone = [f"broker({one})" for one in range(1, (event.count or 1) + 1)]
     wiped = gone if event.budget.get("disks") else []
     return [
-        _lag(),
+        {"step": "partition", "trigger": {"acked": 1000}, "groups": [[_FOLLOWERS], [_LEADER]]},
         *({"step": down, "target": one, **({"trigger": _LAG} if one == gone[0] else {})} for one in gone),
         {"step": "heal", "trigger": deposed},
         *({"step": "wipe-disk", "target": one} for one in wiped),
@@ -74,10 +74,6 @@ def _slow_fetches() -> Step:
     """Return the step that lets followers lag for less time than the ISR allows, as long as it takes."""
     slow = {"step": "delay-request", "trigger": {"acked": 1000}, "target": "brokers", "api": "Fetch"}
     return {**slow, "to": ["brokers"], "delay": "800ms"}
-
-
-def _lag() -> Step:
-    return {"step": "partition", "trigger": {"acked": 1000}, "groups": [[_FOLLOWERS], [_LEADER]]}
 
 
 def _down(event: AdvisedEvent) -> str | None:

@@ -61,7 +61,7 @@ def subject_of_value(record: Record, value: int) -> Subject:
             "no producer of this run sent a record with this value",
             where=str(record),
             got=str(value),
-            allowed=f"(the producer's id << {PRODUCER_SHIFT}) + the record's number, as in the table sends",
+            allowed=f"a value of the table sends: record 5 of producer 1 has {(1 << PRODUCER_SHIFT) + 5}",
             next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record, if there is one)",
         )
     at = TopicPartition(sent.values["topic"], sent.values["partition"])
@@ -88,7 +88,8 @@ def subject_at(record: Record, at: TopicPartition, offset: int) -> Subject:
             allowed=_known_offsets(record, at),
             next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record, if there is one)",
         )
-    lost = {row.values["value"] for row in _anomalies_at(record, at, offset) if row.values["kind"] == LOST}
+    anomalies = find_rows(record, ANOMALIES_DIR, topic=at.topic, partition=at.partition, offset=offset)
+    lost = {row.values["value"] for row in anomalies if row.values["kind"] == LOST}
     chosen = next((one for one in values if one in lost), values[0])
     return subject_of_value(record, chosen)
 
@@ -113,10 +114,6 @@ def first_lost_subject(record: Record) -> Subject | None:
 def anomalies_of(record: Record, value: int) -> list[TableRow]:
     """Return the rows of anomalies/ on the record with this value."""
     return list(find_rows(record, ANOMALIES_DIR, value=value))
-
-
-def _anomalies_at(record: Record, at: TopicPartition, offset: int) -> list[TableRow]:
-    return list(find_rows(record, ANOMALIES_DIR, topic=at.topic, partition=at.partition, offset=offset))
 
 
 def _values_at(record: Record, at: TopicPartition, offset: int) -> list[int]:

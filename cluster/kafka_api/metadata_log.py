@@ -190,7 +190,8 @@ class RemoveVoter(msgspec.Struct, frozen=True, kw_only=True, tag="remove-voter")
 
 def ask_voters(connection: BrokerConnection, request: AddVoter | RemoveVoter, timeout_ms: int) -> Any:
     """Send the request to one broker, which forwards it; returns the response. Raises `WireError` without one."""
-    directory = _uuid_of(request.directory)
+    # Kafka prints a UUID as URL-safe base64 without padding.
+    directory = uuid.UUID(bytes=base64.urlsafe_b64decode(request.directory + "=="))
     match request:
         case AddVoter(voter=voter, host=host, port=port):
             listener = AddRaftVoterRequest.Listener(name=LISTENER, host=host, port=port)
@@ -205,8 +206,3 @@ def ask_voters(connection: BrokerConnection, request: AddVoter | RemoveVoter, ti
         case RemoveVoter(voter=voter):
             wish = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter, voter_directory_id=directory)
             return connection.ask(wish, RemoveRaftVoterResponse, 0)
-
-
-def _uuid_of(text: str) -> uuid.UUID:
-    """Return the UUID that Kafka prints as URL-safe base64 without padding."""
-    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))

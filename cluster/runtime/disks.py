@@ -313,7 +313,7 @@ class NodeDisks:
         return DiskReplacement(
             lost_bytes=sum(log.lost_bytes for log in logs.values()),
             logs=logs,
-            left=_partitions_in(data_dirs),
+            left=tuple(name for name in map(str, partition_folders(*data_dirs)) if name != METADATA_FOLDER),
             cluster_id_before=cluster_id_before,
             cluster_id=cluster_id_in(data_dirs[0]),
             log_gone=log_gone,
@@ -324,7 +324,3 @@ class NodeDisks:
         node = self._nodes[node_id]
         more = range(2, self._spec.log_dirs_of(node.role) + 1)
         return (node.name, *(f"{node.name}-dir-{directory}" for directory in more))
-
-
-def _partitions_in(data_dirs: Sequence[Path]) -> tuple[str, ...]:
-    return tuple(name for name in map(str, partition_folders(*data_dirs)) if name != METADATA_FOLDER)

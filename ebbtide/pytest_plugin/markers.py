@@ -238,7 +238,8 @@ def place_of_marker(item: pytest.Item, name: str) -> MarkerPlace:
     except (OSError, SyntaxError, ValueError):
         return place
     # Two markers of one name, or one that a variable holds, are not told apart: then it is the place of the test.
-    calls = [] if node is None else [call for call in _calls_at(tree, node, place.line) if _calls_marker(call, name)]
+    found = [] if node is None else _calls_at(tree, node, place.line)
+    calls = [call for call in found if isinstance(call.func, ast.Attribute) and call.func.attr == name]
     return MarkerPlace(name=name, file=file, line=calls[0].lineno, call=calls[0]) if len(calls) == 1 else place
 
 
@@ -262,10 +263,6 @@ def _marks_of(body: ast.Module | ast.ClassDef) -> Iterator[ast.expr]:
         match one:
             case ast.Assign(targets=[ast.Name(id="pytestmark")], value=value):
                 yield value
-
-
-def _calls_marker(call: ast.Call, name: str) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr == name
 
 
 def _rest_after(key: str, where: str) -> str | None:

@@ -35,7 +35,8 @@ in a library's consumer."""
 OF_RELEASES: tuple[Place, ...] = ("node", "topic", "producer")
 """Places whose settings belong to a release of Kafka; those of the others belong to the installed library."""
 
-_FREE_TYPES = frozenset({"boolean", "double", "int", "long", "short", "float", "integer", "enum"})
+WHOLE_NUMBERS, FRACTIONS = ("int", "long", "short", "integer"), ("double", "float")
+_FREE_TYPES = frozenset({"boolean", "enum", *WHOLE_NUMBERS, *FRACTIONS})
 """Values of these types name no file, no code and no address."""
 
 REFERENCE = "${"
@@ -126,6 +127,11 @@ def settings_at(place: Place) -> Mapping[str, KafkaSetting]:
     lines = (files("ebbtide.scenario") / "kafka_settings.txt").read_text("utf-8").splitlines()
     rows = (KafkaSetting.of_line(line) for line in lines if line.startswith(f"{place} "))
     return {one.name: one for one in rows}
+
+
+def is_numeric(place: Place, name: str) -> bool:
+    """Whether the values of a setting are numbers."""
+    return (known := settings_at(place).get(name)) is not None and known.type in (*WHOLE_NUMBERS, *FRACTIONS)
 
 
 @cache

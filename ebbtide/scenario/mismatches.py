@@ -189,7 +189,8 @@ def _tables_of_settings(fields: Mapping[str, inspect.Field]) -> list[str]:
 def _unknown_key_of_table(key: str, value: Any, where: str, fields: Mapping[str, inspect.Field]) -> UsageError:
     """Report a key that a table with these fields does not have; it may be a name of Kafka, or a table's name."""
     name = name_with_dots(key, value)
-    tables = [one for one, field in fields.items() if _is_of_tables(field.type)] if isinstance(value, dict) else []
+    kinds = {one: without_none(field.type) for one, field in fields.items()} if isinstance(value, dict) else {}
+    tables = [one for one, kind in kinds.items() if isinstance(kind, inspect.StructType | inspect.DictType)]
     kafka_hint = kafka_place_hint(name, fields)
     if kafka_hint is None and not _is_own_table(key, value, tables):
         kafka_hint = kafka_table_hint(name, _tables_of_settings(fields))
@@ -209,10 +210,6 @@ def _is_own_table(key: str, value: Any, tables: Sequence[str]) -> bool:
     meant = meant_name(key, tables)
     is_misspelt = meant is not None and (has_quoted_names or not meant.startswith(f"{key}_"))
     return is_misspelt or place_of_key(key) is not None
-
-
-def _is_of_tables(kind: inspect.Type) -> bool:
-    return isinstance(without_none(kind), inspect.StructType | inspect.DictType)
 
 
 def _unknown_key(

@@ -17,9 +17,11 @@ from ebbtide.properties_file import is_writable
 from ebbtide.releases.known_releases import is_known
 from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.kafka_settings import (
+    FRACTIONS,
     LIBRARIES,
     OF_RELEASES,
     REFERENCE,
+    WHOLE_NUMBERS,
     KafkaSetting,
     Place,
     RefusedKind,
@@ -36,12 +38,10 @@ from ebbtide.suggestions import nearest_words
 _NODE_NAME = re.compile(r"[^\s=:#!\\]+")
 _VALUES: Mapping[str, tuple[re.Pattern[str], str]] = {
     "boolean": (re.compile("true|false"), "true or false"),
-    **dict.fromkeys(
-        ("int", "long", "short", "integer"), (re.compile(r"-?[0-9]{1,18}"), "a whole number, such as 30000")
-    ),
-    **dict.fromkeys(("double", "float"), (re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?"), "a number, such as 0.5")),
+    **dict.fromkeys(WHOLE_NUMBERS, (re.compile(r"-?[0-9]{1,18}"), "a whole number, such as 30000")),
+    **dict.fromkeys(FRACTIONS, (re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?"), "a number, such as 0.5")),
 }
-"""By type, what a client's setting may be. Kafka itself refuses wrong values of nodes and topics."""
+"""By type, what a client's setting may be. Kafka itself refuses wrong values of nodes and topics that are not empty."""
 _HINTS_MAX = 10
 """For so many unknown names of a file the nearest known name is looked up."""
 _SETTINGS: Mapping[Place, str] = {
@@ -236,6 +236,7 @@ def _wrong_value(setting: ScenarioSetting) -> UsageError | None:
         what = "a value that refers to a file or a variable of the host"
         return UsageError(what, where=where, got=setting.shown_value, allowed=f"the value itself, without {REFERENCE}")
     wanted = _VALUES.get("" if setting.listed is None else setting.listed.type)
-    if wanted is None or not setting.is_of_client or wanted[0].fullmatch(value):
+    is_checked = setting.is_of_client or (setting.value == "" and setting.key is None)
+    if wanted is None or not is_checked or wanted[0].fullmatch(value):
         return None
     return UsageError("not a value of this setting", where=where, got=repr(value), allowed=wanted[1])

@@ -106,7 +106,11 @@ def _move(
             got=f"{got}, which {', '.join(names)} {'runs' if len(names) == 1 else 'run'} already",
             allowed="another release",
         )
-    unknown = [name for name, levels in nodes.levels.items() if not _knows_any(to, name, levels, cluster)]
+    unknown = [
+        name
+        for name, levels in nodes.levels.items()
+        if not any(level == 0 or has_level(to, name, level, cluster) for level in levels)
+    ]
     if unknown:
         yield UsageError(
             f"Kafka refuses this: {to} does not know a feature level of the cluster",
@@ -137,10 +141,6 @@ def _set_feature(
                 allowed="upgrade every node before, or expect_error = 'INVALID_UPDATE_VERSION'",
             )
             return
-
-
-def _knows_any(kafka: str, feature: str, levels: Collection[int], cluster: ClusterSpec) -> bool:
-    return any(level == 0 or has_level(kafka, feature, level, cluster) for level in levels)
 
 
 def _allowed_levels(kafka: str, feature: str) -> str:

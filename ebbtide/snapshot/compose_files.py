@@ -83,7 +83,7 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
             for number in range(_replicas(service)):
                 node, wrong = _node(service, number)
                 nodes.append(node)
-                log_dirs = node.properties.get("log.dirs", node.properties.get("log.dir", service.image.log_dir))
+                log_dirs = node.properties.get("log.dirs") or node.properties.get("log.dir") or service.image.log_dir
                 if not _is_kept(values, log_dirs):
                     in_containers[node.name] = log_dirs
                 problems += wrong if number == 0 else []
@@ -167,9 +167,9 @@ def _node(service: _Service, number: int) -> tuple[DescribedNode, list[UsageErro
     """Return the service's node and what is wrong with its values; further replicas have no id of their own."""
     prefix = service.image.prefix
     said = {
-        _property(key, prefix): (_filled(value.text), value.line)
+        _property(key, prefix): (_filled(value.text).strip(), value.line)
         for key, value in service.environment.items()
-        if key.startswith(prefix) and value.text
+        if key.startswith(prefix) and value.text is not None
     }
     values = {name: value for name, (value, _) in said.items() if not _VARIABLE.search(value)}
     own = service.image.own if service.image.own_beside_others or not values else {}

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.scenario.kafka_settings import OF_RELEASES, is_numeric
 from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, MIN_ISR, REPLICAS_MAX, UNCLEAN, SnapshotTopic
 
 BROKER, CONTROLLER = "broker", "controller"
@@ -18,7 +19,7 @@ FACTOR, PARTITIONS = "default.replication.factor", "num.partitions"
 FACTORS = (FACTOR, "offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 _NUMBERS = frozenset(
     {MIN_ISR, FLUSH_MESSAGES, FLUSH_MS, "log.flush.interval.messages", "log.flush.interval.ms"}
-    | {PARTITIONS, "transaction.state.log.min.isr", "node.id"}
+    | {PARTITIONS, "transaction.state.log.min.isr", "node.id", "broker.id"}
 )
 
 
@@ -120,13 +121,15 @@ def value_problems(values: Mapping[str, str], where: str, lines: Mapping[str, in
             allowed = f"1 to {REPLICAS_MAX}"
         elif name in _NUMBERS and not is_number(value):
             allowed = "a whole number"
+        elif not value and any(is_numeric(place, name) for place in OF_RELEASES):
+            allowed = "a number"
         elif name == "process.roles" and not {one.strip() for one in value.split(",")} <= {BROKER, CONTROLLER}:
             allowed = f"{BROKER}, {CONTROLLER}, or both with a comma between"
         elif name == UNCLEAN and value.lower() not in ("true", "false"):
             allowed = "true or false"
         if allowed is not None:
             yield file_error("not a value of this setting", f"{where}{name}", lines.get(name), value, allowed)
-    if "zookeeper.connect" in values and "process.roles" not in values:
+    if values.get("zookeeper.connect") and "process.roles" not in values:
         yield zookeeper_error(where.rstrip(": ") or None, lines.get("zookeeper.connect"))
 
 
@@ -138,7 +141,7 @@ def zookeeper_error(where: str | None, line: int | None) -> UsageError:
 
 def file_error(what: str, where: str | None, line: int | None, got: str | None, allowed: str | None) -> UsageError:
     """Return an error with the line of the file that has it, if the line is known."""
-    return UsageError(what, where=where, got=None if got is None else got[:60], allowed=allowed).at_line(line)
+    return UsageError(what, where=where, got=repr("") if got == "" else got and got[:60], allowed=allowed).at_line(line)
 
 
 def raise_problems(path: Path, problems: Sequence[EbbtideError]) -> None:

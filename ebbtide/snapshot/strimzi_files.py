@@ -98,11 +98,11 @@ def _dropped(found: Mapping[str, Sequence[YamlValue]], cluster: str | None) -> I
 
 
 def _config(values: YamlValue) -> dict[str, str]:
-    return {
-        name: "a list or a table" if one.text is None else one.text
-        for name, one in values.table.items()
-        if one.content is not None
-    }
+    return {name: _shown(one) for name, one in values.table.items() if one.content is not None}
+
+
+def _shown(value: YamlValue) -> str:
+    return "a list or a table" if value.text is None else value.text
 
 
 def _problems(resource: YamlValue) -> Iterator[EbbtideError]:
@@ -114,7 +114,7 @@ def _problems(resource: YamlValue) -> Iterator[EbbtideError]:
     numbers = [resource.at("spec", "kafka", "replicas")] if is_kafka else [resource.at("spec", "replicas")]
     for value in [*numbers, resource.at("spec", "partitions")]:
         if value.content is not None and not re.fullmatch(r"-1|[0-9]{1,6}", value.text or ""):
-            yield file_error("not a number", where[:-2], value.line, value.text or "a list or a table", None)
+            yield file_error("not a number", where[:-2], value.line, _shown(value), None)
     if is_kafka and _is_zookeeper(resource):
         yield zookeeper_error(where[:-2], resource.at("spec", "zookeeper").line)
 

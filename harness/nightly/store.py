@@ -272,7 +272,10 @@ def stale_folders(
         if is_stale:
             yield folder
     for journal in sorted(runs.glob(f"{STATE_DIR}/*/{JOURNAL}")):
-        if journal.parent.name not in pending and _written_at(journal) < oldest:
+        if journal.parent.name in pending:
+            continue
+        # Compared in the format of a night's name.
+        if f"{datetime.fromtimestamp(journal.stat().st_mtime, UTC):%Y%m%dT%H%M%S}" < oldest:
             yield journal.parent
 
 
@@ -282,8 +285,3 @@ def _replayed_run(folder: Path) -> str | None:
         return read_manifest(RecordFolder(folder)).replay_of
     except UsageError:
         return None
-
-
-def _written_at(path: Path) -> str:
-    """Return when a file was last written, in the format of a night's name."""
-    return f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y%m%dT%H%M%S}"

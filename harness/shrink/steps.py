@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from analysis.sentences.elections import is_loss
-from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.step import StepSpec
@@ -88,9 +87,9 @@ def first_guesses(recorded: LoadedRun) -> list[tuple[int, ...]]:
 
     None of them has the steps that did nothing in the record.
     """
-    fired = [
-        (entry.index, entry.fired_ns) for entry in recorded.steps if entry.fired_ns is not None and _took_effect(entry)
-    ]
+    # A step of some kinds needs no proof that it took effect.
+    carried_out = (entry for entry in recorded.steps if entry.effect_ns is not None or entry.step not in OPTIONAL_KINDS)
+    fired = [(entry.index, entry.fired_ns) for entry in carried_out if entry.fired_ns is not None]
     everything = tuple(index for index, _ in fired)
     parts = [everything] if len(everything) < len(recorded.steps) else []
     blamed = _last_blamed_ns(recorded)
@@ -100,11 +99,6 @@ def first_guesses(recorded: LoadedRun) -> list[tuple[int, ...]]:
         window = tuple(index for index, at_ns in fired if since < at_ns <= blamed)
         parts = [window, before, *parts]
     return [part for part in dict.fromkeys(parts) if part]
-
-
-def _took_effect(entry: StepEntry) -> bool:
-    """Whether the step took effect, or is of a kind that needs no proof of it."""
-    return entry.effect_ns is not None or entry.step not in OPTIONAL_KINDS
 
 
 def _last_blamed_ns(recorded: LoadedRun) -> int | None:

@@ -81,9 +81,8 @@ def without_extras(scenario: Scenario) -> Scenario | None:
         ProducerSpec(id=one.id, topic=one.topic, acks=one.acks, count=one.count, rate_per_s=one.rate_per_s)
         for one in scenario.producers
     )
-    return _unless_equal(
-        msgspec.structs.replace(scenario, cluster=cluster, topics=topics, producers=producers), scenario
-    )
+    smaller = msgspec.structs.replace(scenario, cluster=cluster, topics=topics, producers=producers)
+    return smaller if smaller != scenario else None
 
 
 def without_producer(id: int) -> Callable[[Scenario], Scenario | None]:
@@ -291,7 +290,3 @@ def _scale_thresholds(step: StepSpec, scale: Callable[[int], int]) -> StepSpec:
 def _names_any(step: StepSpec, partitions: set[str]) -> bool:
     text = str(keys_set(step))
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) for name in partitions)
-
-
-def _unless_equal(scenario: Scenario, before: Scenario) -> Scenario | None:
-    return scenario if scenario != before else None

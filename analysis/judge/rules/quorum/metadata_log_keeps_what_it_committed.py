@@ -29,7 +29,6 @@ from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.logs.checkpoint_file import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import QUORUM_FILE, RAW_DIR
-from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.table import LOSES_POWER, LOSES_RECORDS, TAKES_DOWN
 from ebbtide.untrusted.values import decode_json
 
@@ -54,7 +53,8 @@ def _check(judged: Judged) -> Finding:
     if steps is None:
         return unknown_finding("steps.jsonl is missing: a step may have replaced a controller's disk")
     damaged = {node for step in steps if step.step in _DAMAGES_DISK for node in step.nodes}
-    downs = [step.effect_ns or 0 for step in steps if _takes_down_a_controller(step, controllers)]
+    taking_down = [step for step in steps if step.step in TAKES_DOWN]
+    downs = [step.effect_ns or 0 for step in taking_down if not set(step.nodes).isdisjoint(controllers)]
     kept = log.batches
     violations: list[Row] = []
     unsure: list[Row] = []
@@ -100,10 +100,6 @@ def _has_majority(record: Record, logs: Collection[int], controllers: Sequence[i
 
 def _folder(record: Record, controller: int) -> Path:
     return record.folder / RAW_DIR / f"controller-{controller}"
-
-
-def _takes_down_a_controller(step: StepEntry, controllers: Sequence[int]) -> bool:
-    return step.step in TAKES_DOWN and bool(set(step.nodes) & set(controllers))
 
 
 def _row(batch: CommittedBatch, controller: int, why: str) -> Row:

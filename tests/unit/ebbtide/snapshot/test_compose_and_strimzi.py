@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.errors import UsageError
+from ebbtide.errors import Problems, UsageError
 from ebbtide.snapshot.model import ClusterSnapshot
 from ebbtide.snapshot.planned import NEXT_TOPIC
 from ebbtide.snapshot.text_files import snapshot_of_files
@@ -218,6 +218,30 @@ def test_a_release_that_ebbtide_does_not_know_is_named(tmp_path: Path, capsys: p
 )
 def test_yaml_in_its_flow_style_is_read_as_any_other(tmp_path: Path, flow: str, brokers: list[int]) -> None:
     assert [one.id for one in read(tmp_path, flow).brokers] == brokers
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("{services: {k: {image: 'apache/kafka:4.1.1', environment: {KAFKA_NODE_ID: ''}}}}", "services.k: node.id"),
+        ("{services: {k: {image: 'apache/kafka:4.1.1', environment: [KAFKA_NUM_IO_THREADS=]}}}", "num.io.threads"),
+        (POOLS.replace("replicas: 4", "replicas: ''"), "KafkaNodePool data"),
+    ],
+)
+def test_an_empty_number_is_one_error(tmp_path: Path, text: str, where: str) -> None:
+    with pytest.raises(Problems) as refused:
+        read(tmp_path, text)
+    (problem,) = refused.value.problems
+    assert where in str(problem.where)
+    assert problem.got == "''"
+
+
+def test_two_nodes_with_one_id_are_one_error_that_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "one.properties").write_text("node.id=7\nprocess.roles=broker\n")
+    (tmp_path / "compose.yaml").write_text(MOUNTS.replace("MOUNT", "a:b").replace("{KAFKA", "{KAFKA_NODE_ID: 7, KAFKA"))
+    with pytest.raises(UsageError, match="two nodes with one id") as refused:
+        snapshot_of_files([tmp_path / "compose.yaml", tmp_path / "one.properties"])
+    assert (refused.value.next or "").endswith("or mount the server.properties in the service of its node")
 
 
 def test_flow_style_of_something_else_is_not_called_broken_json(

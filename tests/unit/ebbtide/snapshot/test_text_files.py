@@ -134,6 +134,8 @@ def test_a_snapshot_with_a_field_that_0_3_0_wrote_and_that_is_no_more_is_read(tm
         ({"features": FEATURES.replace("4.1-IV1", "next")}, "not a feature with its levels"),
         ({"server": SERVER.replace("factor=3", "factor=many")}, "not a value of this setting"),
         ({"server": SERVER + "node.id=one\n"}, "node.id"),
+        ({"server": SERVER.replace("min.insync.replicas=1", "min.insync.replicas=")}, "got:     ''\n"),
+        ({"server": SERVER + "num.network.threads = \n"}, "got:     ''\n"),
         ({"server": SERVER + "process.roles=brokr\n"}, "broker, controller, or both"),
         ({"topics": TOPICS, "other": "hello"}, "this file does not describe a cluster"),
         ({"hosts": "broker-1.example\nbroker-2.example:9092\n"}, "this file does not describe a cluster"),
