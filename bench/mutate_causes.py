@@ -58,8 +58,8 @@ MODULES = (
     "partition",
     "words",
 )
-HISTORIES = 300
-DEGRADED = 150
+HISTORIES = 100
+DEGRADED = 40
 INFECTED_MAX = 80
 """A mutant is run in at most so many histories in which its expression has another value."""
 UNREACHED = "no history reaches it"

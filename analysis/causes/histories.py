@@ -104,7 +104,7 @@ class Walk:
         """Return the histories at the end."""
         found, latest = frozenset({self._begin()}), self._writer
         for moment in self._moments():
-            narrowed = [self._narrow(one, moment, latest) for one in found]
+            narrowed = {self._narrow(one, moment, latest) for one in found}
             found = frozenset(after for one in narrowed for after in self._step(one, moment, latest))
             if len(found) > HISTORIES_MAX:
                 raise TooManyHistories
@@ -142,14 +142,14 @@ class Walk:
         sets = list(one.sets)
         for broker in brokers:
             sets[self._place[broker]] = rule(sets[self._place[broker]])
-        return one._replace(sets=tuple(sets))
+        return one if (changed := tuple(sets)) == one.sets else one._replace(sets=changed)
 
     # ---- what members of the ISR surely hold by a moment
 
     def _narrow(self, one: History, moment: PartitionMoment, latest: int) -> History:
         """Narrow the sets by what was committed before the moment, in the state `latest`."""
         is_committed = one.has_it and self._committed_ns[one.holder] + self._slack <= moment.at_ns
-        return self._changed(one, self._states[latest].isr if is_committed else (), after_commit)
+        return self._changed(one, self._states[latest].isr, after_commit) if is_committed else one
 
     def _at_first(self, broker: int) -> int:
         """Return what a replica may hold of the record when the leader of the writer's election has it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -121,6 +122,7 @@ def minor_number_of(kafka: str) -> tuple[int, int]:
     return major, minor
 
 
+@functools.cache
 def known_like(kafka: str) -> KnownRelease | None:
     """Return the known release that says what `kafka` does: the newest patch up to it, or else the oldest patch.
 

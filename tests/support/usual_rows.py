@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,8 +43,14 @@ _PLACE = {"topic": "t", "partition": 0}
 
 def usual_row(table: str, **columns: Any) -> Row:
     """A row of a table with all its columns: those given, what is usual for others, and None for the rest."""
+    usual = _all_columns(table)
+    unknown = columns.keys() - usual.keys()
+    assert not unknown, f"{table} has no {unknown}"
+    return usual | columns
+
+
+@functools.cache
+def _all_columns(table: str) -> Row:
     names = TABLES[table].names
     place = {name: value for name, value in _PLACE.items() if name in names}
-    unknown = columns.keys() - set(names)
-    assert not unknown, f"{table} has no {unknown}"
-    return {**dict.fromkeys(names), **place, **_USUAL.get(table, {}), **columns}
+    return {**dict.fromkeys(names), **place, **_USUAL.get(table, {})}
