@@ -6,11 +6,10 @@ A check names what its absence disables, and the remedy. `check_host` is for a p
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -18,6 +17,7 @@ from typing import Literal
 import msgspec
 
 from cluster.clean import describe_leftovers
+from cluster.host.memory import free_memory
 from cluster.jars import maven
 from ebbtide import java, librdkafka
 from ebbtide.errors import EbbtideError, HarnessError
@@ -42,7 +42,6 @@ FREE_MEMORY_BYTES = 2 << 30
 With several clusters at once there is one Spark for all of them, with up to a GB for small records.
 """
 
-_CGROUPS = Path("/sys/fs/cgroup")
 _NO_VOLUMES = "a user namespace cannot mount volumes"
 _MORE_PRIVILEGES = f"{sudo_command()}, or a Docker daemon that you may use"
 
@@ -106,7 +105,7 @@ def require_host(steps: Iterable[str]) -> None:
 
 def require_memory(clusters: int) -> None:
     """Raise `HarnessError` where memory is too small for `clusters` clusters at once."""
-    free = _free_memory()
+    free = free_memory()
     if free < clusters * FREE_MEMORY_BYTES:
         raise HarnessError(
             f"too little memory for {clusters} clusters at once",
@@ -278,29 +277,10 @@ def _disk() -> str:
 
 
 def _memory() -> str:
-    free = _free_memory()
+    free = free_memory()
     if free < FREE_MEMORY_BYTES:
         raise HarnessError(f"{_gigabytes(free)} available, {_gigabytes(FREE_MEMORY_BYTES)} needed")
     return f"{_gigabytes(free)} available"
-
-
-def _free_memory() -> int:
-    """Return the bytes that programs may still take, of the host and of the container that this may be."""
-    import psutil
-
-    return min([int(psutil.virtual_memory().available), *_free_of_container()])
-
-
-def _free_of_container() -> Iterator[int]:
-    """Yield what the memory limit of a container leaves (cgroups 2 or 1). The kernel can drop cached files."""
-    for limit, used, cached in (
-        ("memory.max", "memory.current", "inactive_file"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
-    ):
-        with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
-            most, taken = (int((_CGROUPS / name).read_text()) for name in (limit, used))
-            stat = (_CGROUPS / limit).with_name("memory.stat").read_text()
-            yield most - taken + int(dict(line.split() for line in stat.splitlines())[cached])
 
 
 def _gigabytes(count: int) -> str:

@@ -16,6 +16,7 @@ from host_state import HostState
 
 from cluster import doctor
 from cluster.doctor import EVERY_RUN, QUESTIONS, Check, check_host, require_host
+from cluster.host import memory
 from ebbtide import librdkafka
 from ebbtide.errors import ExitCode, HarnessError
 from harness.cli.main import main
@@ -205,13 +206,13 @@ def test_the_memory_limit_of_a_container_counts_and_its_cached_files_are_free(
     for name, text in zip(names, (limit, "1000"), strict=False):
         (tmp_path / name).write_text(text + "\n")
     (tmp_path / names[0]).with_name("memory.stat").write_text(f"anon 700\n{names[2]} 300\n")
-    monkeypatch.setattr(doctor, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=5000))
-    assert doctor._free_memory() == free
+    assert memory.free_memory() == free
 
 
 def test_more_clusters_at_once_than_the_memory_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_free_memory", lambda: 5 * doctor.FREE_MEMORY_BYTES // 2)
+    monkeypatch.setattr(doctor, "free_memory", lambda: 5 * doctor.FREE_MEMORY_BYTES // 2)
     doctor.require_memory(2)
     with pytest.raises(HarnessError) as refused:
         doctor.require_memory(3)

@@ -257,7 +257,7 @@ def test_more_runs_at_once_than_this_host_can_have_are_one_error(
 def test_less_memory_than_the_clusters_take_is_one_error(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(doctor, "_free_memory", lambda: 1 << 20)
+    monkeypatch.setattr(doctor, "free_memory", lambda: 1 << 20)
     assert main([*RUN, "--jobs", "2"]) == ExitCode.HARNESS_FAILED
     assert "too little memory for 2 clusters at once" in capsys.readouterr().err
     assert world.done == []

@@ -1,0 +1,28 @@
+"""Says how much memory programs may still take, on a host or in a container with a limit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+def free_memory() -> int:
+    """Return the bytes that programs may still take, of the host and of the container that this may be."""
+    import psutil
+
+    return min([int(psutil.virtual_memory().available), *_free_of_container()])
+
+
+def _free_of_container() -> Iterator[int]:
+    """Yield what the memory limit of a container leaves (cgroups 2 or 1). The kernel can drop cached files."""
+    for limit, used, cached in (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
+            most, taken = (int((_CGROUPS / name).read_text()) for name in (limit, used))
+            stat = (_CGROUPS / limit).with_name("memory.stat").read_text()
+            yield most - taken + int(dict(line.split() for line in stat.splitlines())[cached])
