@@ -1,6 +1,6 @@
 """SHA256SUMS: the checksum of each file of a record, so that loss and damage show.
 
-The sums are made when the tables are made. The file has the format of `sha256sum`: `cd RECORD && sha256sum --check
+The sums are made when the tables are made. The file has the format of `sha256sum`: `cd RUN && sha256sum --check
 SHA256SUMS` checks it without Ebbtide. It protects against a partial copy and a bad disk, not against forgery: who
 edits a record can write the sums anew. A record without the file, made elsewhere or by an older version, is still
 judged.

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ebbtide.folding import fold_line, fold_words, shown_width
+from ebbtide.folding import fold_words, shown_width
 from ebbtide.streams import print_verbatim
 
 _BELOW = " " * 4
@@ -53,7 +53,7 @@ def print_table(
     lines = [[line[at] for at in shown] for line in (headers, *rows)]
     wanted, floors = [wanted[at] for at in shown], [floors[at] for at in shown]
     if _table_width(floors) > width and len(shown) > 1:
-        _print_with_lines_below(lines, width)
+        _print_with_lines_below(lines, _fitted(wanted[:-1], floors[:-1], width), width)
     else:
         _print_aligned(lines, _fitted(wanted, floors, width))
     return [header for at, header in enumerate(headers) if at not in shown]
@@ -62,20 +62,24 @@ def print_table(
 def _print_aligned(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
     """Print the header and the rows; on a terminal there is a rule between them."""
     for number, cells in enumerate(lines):
-        folded = [fold_words(cell, width, cuts=False) for cell, width in zip(cells, widths, strict=True)]
-        for at in range(max(map(len, folded))):
-            print(_aligned([cell[at] if at < len(cell) else "" for cell in folded], widths))
+        _print_row(cells, widths)
         if number == 0 and sys.stdout.isatty():
             print(_aligned(["\u2500" * width for width in widths], widths))
 
 
-def _print_with_lines_below(lines: Sequence[Sequence[str]], width: int) -> None:
-    """Print the last column of each row on lines of its own, below the others, and the header as one line."""
-    widths = [max(map(len, column)) for column in zip(*(line[:-1] for line in lines), strict=True)]
-    headers, *rows = lines
-    print("\n".join(fold_line(_aligned(headers, [*widths, 0]), width)))
-    for *first, last in rows:
-        print(_aligned(first, widths))
+def _print_row(cells: Sequence[str], widths: Sequence[int]) -> None:
+    folded = [fold_words(cell, width, cuts=False) for cell, width in zip(cells, widths, strict=True)]
+    for at in range(max(map(len, folded))):
+        print(_aligned([cell[at] if at < len(cell) else "" for cell in folded], widths))
+
+
+def _print_with_lines_below(lines: Sequence[Sequence[str]], widths: Sequence[int], width: int) -> None:
+    """Print the last cell of each row on lines of its own, below the others; the header is one line if it fits."""
+    if len(header := _aligned(lines[0], [*widths, 0])) <= width:
+        print(header)
+        lines = lines[1:]
+    for *first, last in lines:
+        _print_row(first, widths)
         for line in fold_words(last, width - len(_BELOW), cuts=False):
             print(f"{_BELOW}{line}".rstrip())
 

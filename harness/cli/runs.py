@@ -193,19 +193,19 @@ def _print(rows: list[RecordRow]) -> None:
             "yours lost": f"{row.own_lost or 0:,}",
             "size": f"{row.bytes / 2**20:,.1f} MiB",
             "kafka": shown_path(path, is_assumed=row.kafka_assumed, levels=levels) if path else "-",
-            "record": f"{shlex.quote(row.record)} ({', '.join(more)})" if more else shlex.quote(row.record),
+            "run": f"{shlex.quote(row.record)} ({', '.join(more)})" if more else shlex.quote(row.record),
         }
 
     table = [cells(row) for row in rows]
     hidden = set() if any(row.own_lost for row in rows) else {"yours lost"}
-    hidden |= {"kafka"} if all(one["kafka"] in one["record"] for one in table) else set()
+    hidden |= {"kafka"} if all(one["kafka"] in one["run"] for one in table) else set()
     headers = [name for name in table[0] if name not in hidden]
     print_table(headers, [[one[name] for name in headers] for one in table])
     for row in rows:
         if row.why is not None:
             print(f"{shlex.quote(row.record)}: {row.why}")
             print(f"  next: {row.next}")
-    print("\nnext: ebbtide explain RECORD    (a record that it lost), or ebbtide analyze RECORD    (judge it again)")
+    print("\nnext: ebbtide explain RUN    (a record that it lost)\n      ebbtide analyze RUN    (judges it again)")
 
 
 def judged_counts(record: RecordFolder, verdict: Verdict) -> tuple[int | None, int | None]:

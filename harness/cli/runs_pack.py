@@ -1,4 +1,4 @@
-"""`ebbtide runs pack RECORD OUT.tgz`: packs a run record, so that it can travel."""
+"""`ebbtide runs pack RUN OUT.tgz`: packs a run record, so that it can travel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def command() -> Command:
     )
     command.argument(
         "record",
-        metavar="RECORD",
+        metavar="RUN",
         type=Path,
         completes=completing.complete_record,
         help="a run record, or a folder of records",

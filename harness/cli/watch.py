@@ -47,7 +47,7 @@ def command() -> Command:
         completes=completing.complete_file,
         help="a scenario file without steps: its topics, clients and predictions (default: one topic with one "
         "partition, 20 records a second with acks=all). `mark TEXT` notes what you do in the watch that goes on, and "
-        "`end` ends it; if several go on, --runs RECORD says which",
+        "`end` ends it; if several go on, --runs RUN says which",
     )
     add_connection_options(command)
     command.option(

@@ -83,7 +83,7 @@ def watch_going_on(runs: Path) -> RecordFolder:
             "no watch goes on here" if not going else "several watches go on here",
             where=str(runs),
             got=", ".join(map(str, going)) or None,
-            allowed="one watch, or its record by --runs RECORD",
+            allowed="one watch, or its record by --runs RUN",
             next=None if going else "ebbtide watch --bootstrap HOST:PORT --for 30m",
         )
     return going[0]

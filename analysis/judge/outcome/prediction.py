@@ -276,21 +276,22 @@ def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
     parts = []
     found = seen.committed_lost + seen.uncommitted_lost
     acked = seen.acked
+    of_acked = f"{acked or 0:,} acked records" + (" of Ebbtide's producers" if seen.own_acked else "")
     if acked is None:
         parts.append("it is not known how many records were acked, or how many of them were lost")
     elif EXPECTED_BY["loss.committed"] in seen.unknown_kinds:
         at_least = f", at least {found:,}" if found else ""
-        parts.append(f"it is not known how many of {acked:,} acked records were lost{at_least}")
+        parts.append(f"it is not known how many of {of_acked} were lost{at_least}")
     elif not found:
-        parts.append(f"of {acked:,} acked records none was lost")
+        parts.append(f"of {of_acked} none was lost")
     else:
         causes = ", ".join(f"{count:,} by {cause}" for cause, count in sorted(seen.causes.items()))
         committed = f"{seen.committed_lost:,} committed" + (f" ({causes})" if causes else "")
-        parts.append(f"of {acked:,} acked records {committed} and {seen.uncommitted_lost:,} uncommitted were lost")
+        parts.append(f"of {of_acked} {committed} and {seen.uncommitted_lost:,} uncommitted were lost")
     if seen.own_acked:
         lost = f"{seen.own_committed_lost:,} committed and {seen.own_uncommitted_lost:,} uncommitted were"
         any_lost = seen.own_committed_lost or seen.own_uncommitted_lost
-        parts.append(f"of {seen.own_acked:,} of yours {lost if any_lost else 'none was'} lost")
+        parts.append(f"of {seen.own_acked:,} acked records of your producers {lost if any_lost else 'none was'} lost")
     if acks_0 is not None:
         parts.append(acks_0)
     commits = seen.kinds.get(EXPECTED_BY["loss.commits"], 0)

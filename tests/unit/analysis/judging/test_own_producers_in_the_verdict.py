@@ -66,7 +66,8 @@ def test_a_committed_loss_of_an_own_producer_contradicts_a_prediction_of_none_an
     assert [one.lost for one in verdict.own_losses] == [1]
     (seen,) = (why for why in verdict.why if why.startswith("seen: "))
     assert seen.startswith(
-        "seen: of 1 acked records none was lost, of 2 of yours 1 committed and 0 uncommitted were lost"
+        "seen: of 1 acked records of Ebbtide's producers none was lost, "
+        "of 2 acked records of your producers 1 committed and 0 uncommitted were lost"
     )
 
 

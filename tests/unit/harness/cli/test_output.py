@@ -87,6 +87,15 @@ def test_a_header_above_rows_of_two_lines_is_one_line(
         "as-predicted  0",
         f"    {path}",
     ]
+    print_table(["outcome", "lost", "yours lost", "record"], [["as-predicted (failed)", "0", "1 of 2", path]])
+    assert capsys.readouterr().out.splitlines() == [
+        "outcome                lost  yours lost",
+        "    record",
+        "as-predicted (failed)  0     1 of 2",
+        f"    {path}",
+    ]
+    print_table(["outcome", "lost", "record"], [["as-predicted (because it failed at once)", "0", path]])
+    assert all(len(line) <= 40 for line in capsys.readouterr().out.splitlines() if path not in line)
 
 
 def test_a_slow_analysis_says_its_stage_and_its_records_again_and_again(
