@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _HEAD = re.compile(r"\s*(?:(?:- |[0-9]+\. |[^\s:]{1,10}: +))*")
 """What stands before the text of a line: spaces, the mark of a list's element, a label."""
@@ -65,6 +65,11 @@ def fold_line(line: str, width: int, *, below: int | None = None) -> list[str]:
                 folded[-1] += f" {word}" if number else word
         is_empty, is_remark, end = False, " " in atom.group(), atom.end()
     return folded
+
+
+def folded_lines(lines: Iterable[str]) -> list[str]:
+    """Return all lines, folded to the width of the output."""
+    return [part for line in lines for part in fold_line(line, shown_width())]
 
 
 def fold_words(text: str, width: int, *, cuts: bool = True) -> list[str]:

@@ -8,7 +8,7 @@ part. The next analysis makes them again from the start.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from analysis.evidence.report import EVIDENCE
@@ -34,7 +34,9 @@ def parts_to_remake(record: RecordFolder, summed: Mapping[str, str] | None, *, i
         "timeline": not has(record.has_table(table) for table in TIMELINE),
         "replicas": not record.has_table("replicas"),
     }
-    return tuple(part for part in PARTS if lacks[part] or _is_half_remade(part, summed))
+    if summed is not None:  # a part without any sum is half remade
+        lacks |= {part: True for part in PARTS if not any(is_of_parts([part], name) for name in summed)}
+    return tuple(part for part in PARTS if lacks[part])
 
 
 def is_of_parts(parts: Iterable[Part], name: str) -> bool:
@@ -49,7 +51,3 @@ def _is_table_of(part: Part, name: str) -> bool:
     if part == "timeline":
         return name in {f"{table}.parquet" for table in TIMELINE}
     return name == "watermarks/checkpoint.parquet" or name.startswith("replicas/")
-
-
-def _is_half_remade(part: Part, summed: Collection[str] | None) -> bool:
-    return summed is not None and not any(is_of_parts([part], name) for name in summed)

@@ -46,6 +46,7 @@ _ACTION_OF = {
     "isr_published": "advance-hw",
 }
 """The explorer's action for an event: both follow the same clause."""
+_TITLE_WIDTH = 76
 _CLAUSE_OF = {
     "set_broker_min_isr": "min.insync.replicas",
     "set_unclean": "unclean.leader.election.enable",
@@ -146,10 +147,9 @@ def text_of(protocol: Protocol, event: str | None = None) -> str:
 
 def _title(protocol: Protocol) -> str:
     older = [one.name for one in reversed(_classes_of(protocol)) if "name" in vars(one)]
-    return (
-        f"The rules of {protocol.name}: {protocol.source.rstrip('.')}.\n\n"
-        f"Variants, oldest first: {', '.join(older)}.\nA comment above each rule names the variant that states it.\n"
-    )
+    title = textwrap.fill(f"The rules of {protocol.name}: {protocol.source.rstrip('.')}.", _TITLE_WIDTH)
+    variants = textwrap.fill(f"Variants, oldest first: {', '.join(older)}.", _TITLE_WIDTH)
+    return f"{title}\n\n{variants}\nA comment above each rule names the variant that states it.\n"
 
 
 def _classes_of(protocol: Protocol) -> list[Any]:

@@ -58,20 +58,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         plugin.runner.end_session()
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     """Print release and seed, so that a session can be repeated."""
-    from importlib.metadata import version
+    from ebbtide.folding import folded_lines
 
-    settings = config.stash[PLUGIN].settings
-    parts = [
-        f"Kafka {settings.kafka}" if settings.kafka is not None else "Kafka as marked",
-        f"seed {settings.seed}",
-        f"runtime {settings.runtime}",
-        f"records in {settings.runs}",
-    ]
-    if settings.replay is not None:
-        parts.append(f"replaying {settings.replay}" + (" (no cluster is kept)" if settings.keep_cluster else ""))
-    return f"ebbtide {version('ebbtide')}: {', '.join(parts)}"
+    return folded_lines([config.stash[PLUGIN].settings.header()])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -93,7 +84,9 @@ def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest
 
     Also says if no test replays the record.
     """
-    return [*_unused_replay(config.stash[PLUGIN], items), *_lacking_abilities(config, items)]
+    from ebbtide.folding import folded_lines
+
+    return folded_lines([*_unused_replay(config.stash[PLUGIN], items), *_lacking_abilities(config, items)])
 
 
 def _unused_replay(plugin: Plugin, items: Sequence[pytest.Item]) -> list[str]:

@@ -35,6 +35,17 @@ class Settings:
     scenario: str | None = None
     rules: tuple[Path, ...] = ()
 
+    def header(self) -> str:
+        """Return the line from which a session can be repeated."""
+        from importlib.metadata import version
+
+        from ebbtide.shown_text import shown_path
+
+        run = f"Kafka {self.kafka or 'as marked'}, seed {self.seed}, runtime {self.runtime}"
+        line = f"ebbtide {version('ebbtide')}: {run}, records in {shown_path(self.runs)}"
+        kept = " (no cluster is kept)" if self.keep_cluster else ""
+        return line if self.replay is None else f"{line}, replaying {shown_path(self.replay)}{kept}"
+
 
 def add_options(parser: pytest.Parser) -> None:
     """Declare the options."""

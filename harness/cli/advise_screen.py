@@ -12,7 +12,7 @@ from analysis.advise.events import WORST
 from analysis.advise.headline import headline
 from analysis.advise.overview import ClusterChange
 from analysis.advise.prices import prices_of_topics
-from ebbtide.folding import fold_line, fold_words, shown_width
+from ebbtide.folding import fold_words, folded_lines, shown_width
 from ebbtide.shown_text import plural, some_of
 
 LINES_MAX = 60
@@ -33,7 +33,7 @@ def print_screen(advice: Advice) -> None:
     count = len(advice.groups)
     sizes = [(whole, count) for whole in range(count, -1, -1)] + [(0, named) for named in range(count - 1, -1, -1)]
     for (whole, named), titles in product(sizes, (True, False)):
-        lines = [part for line in _lines(advice, whole, named, titles) for part in fold_line(line, shown_width())]
+        lines = folded_lines(_lines(advice, whole, named, titles))
         if len(lines) <= LINES_MAX:
             break
     print("\n".join(lines))

@@ -6,11 +6,11 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import COMMAND_LINE, ExitCode, HarnessError, Problems, UsageError
+from ebbtide.shown_text import shown_path
 from harness.cli import completing
 from harness.cli.command import Args, Command, Group
 from harness.cli.option_values import launch_options_of, named_cluster, publish_of, release_of, table_of_words
@@ -279,7 +279,7 @@ def _print_status(status: ClusterStatus) -> None:
         trust = f" with TLS; trust {status.published_ca}" if status.published_ca else ""
         print(f"  publish:  {','.join(status.published)}, reached from this host{trust}")
     print("  break:    ebbtide cluster fault power-loss 'broker(1)'")
-    print(f"  record:   {status.record}")
+    print(f"  record:   {shown_path(status.record)}")
     print(f"  end:      ebbtide cluster down {status.name}")
 
 
@@ -332,5 +332,5 @@ def _down(name: str | None, *, as_json: bool) -> ExitCode:
         return ExitCode.AS_PREDICTED
     print(f"{status.name} is down")
     if has_run:
-        print(f"next: ebbtide analyze {shlex.quote(str(Path(status.record)))}")
+        print(f"next: ebbtide analyze {shlex.quote(shown_path(status.record))}")
     return ExitCode.AS_PREDICTED

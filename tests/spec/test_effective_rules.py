@@ -36,6 +36,8 @@ def test_the_printed_class_has_no_base_class_and_stands_alone(variant: str) -> N
     made = execute_class(text_of(VARIANTS[variant]), variant)
     assert type(made).__bases__ == (object,)
     assert "super()" not in text_of(VARIANTS[variant])
+    title, _, _ = text_of(VARIANTS[variant]).removeprefix('"""').partition('"""')
+    assert max(map(len, title.splitlines())) < 80
     assert all(hasattr(made, event) for event in events_of(VARIANTS[variant]))
 
 

@@ -153,7 +153,9 @@ def _cut_spans(node: int, cuts: list[_Cut], topology: Topology, zero_ns: int) ->
     everyone = {*topology.brokers, *topology.controllers, CLIENTS} - {node}
     for begin_ns, end_ns, peers, active in _without_overlaps(cuts):
         is_off = bool(others) and peers >= others
-        peers_text = "everyone" if peers >= everyone else ", ".join(node_name(one, topology) for one in _ordered(peers))
+        # In ascending order, the clients last.
+        ordered = sorted(peers, key=lambda node: (node == CLIENTS, node))
+        peers_text = "everyone" if peers >= everyone else ", ".join(node_name(one, topology) for one in ordered)
         yield StateSpan(
             begin_ns=begin_ns,
             end_ns=end_ns,
@@ -179,11 +181,6 @@ def _without_overlaps(cuts: list[_Cut]) -> list[tuple[int, int | None, frozenset
             begin_ns, _, _, active = found.pop()
         found.append((begin_ns, end_ns, peers, active))
     return found
-
-
-def _ordered(nodes: Iterable[int]) -> list[int]:
-    """Return nodes in ascending order, the clients last."""
-    return sorted(nodes, key=lambda node: (node == CLIENTS, node))
 
 
 def _event_details(event: BrokerEvent, zero_ns: int) -> Details:

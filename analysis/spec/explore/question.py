@@ -129,7 +129,9 @@ def ask_machine(
     wanted: Callable[[Trace], bool] | None = None,
 ) -> Answer:
     """Search as `ask` does, in a machine with feature levels of its own."""
-    fitting = int(_free_bytes() * _MEMORY_SHARE) // BYTES_PER_STATE
+    # The host's free memory: cgroup limits are not read.
+    free_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    fitting = int(free_bytes * _MEMORY_SHARE) // BYTES_PER_STATE
     if max_states is not None and max_states > fitting:
         raise UsageError(
             "the states do not fit into memory",
@@ -157,8 +159,3 @@ def ask_machine(
         max_time_s=max_time_s,
     )
     return Answer(found=found, trace=accepted[0] if accepted else None, turned_down=turned_down)
-
-
-def _free_bytes() -> int:
-    """Return the host's free memory in bytes; cgroup limits are not read."""
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

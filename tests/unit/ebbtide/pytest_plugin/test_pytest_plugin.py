@@ -28,9 +28,17 @@ def test_a_scenario_that_ends_as_predicted_passes_and_gives_its_record(project: 
     body = "assert (run_record.outcome, run_record.kafka, run_record.seed) == ('as-predicted', '4.3.1', 7)"
     result = project.run(_scenario("holds", body=body, arguments="run_record"), "--ebbtide-seed", "7")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        ["ebbtide *: Kafka as marked, seed 7, runtime auto, records in *runs", "*still open: 0"]
-    )
+    result.stdout.fnmatch_lines(["ebbtide *: Kafka as marked, seed 7, runtime auto, records in runs", "*still open: 0"])
+
+
+def test_the_header_fits_a_terminal_of_80_columns(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    project.runner(f"{{'docker': {'no daemon answers at this address ' * 3!r}}}")
+    result = project.run("@pytest.mark.needs('docker')\ndef test_it(): pass", f"--ebbtide-runs={'a-folder/' * 4}")
+    lines = result.stdout.str().splitlines()
+    said = lines[: next(at for at, line in enumerate(lines) if line.startswith("test_"))]
+    assert any(line.startswith("ebbtide: not possible on this host: the docker") for line in said)
+    assert [line for line in said if len(line) > 80 and not line.startswith("rootdir:")] == []
 
 
 def test_a_contradiction_fails_with_cause_first_lost_offset_and_the_line_to_replay_it(project: Project) -> None:

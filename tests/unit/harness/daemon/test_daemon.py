@@ -149,9 +149,12 @@ def test_which_cluster_is_meant_has_to_be_said_where_there_are_several(up: Up, m
 
 @pytest.mark.parametrize("line", ["down", "fault stop broker(1)", "topic t2", "exec -- true"])
 def test_a_cluster_of_another_program_is_taken_only_by_its_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
-    cluster = Up(tmp_path, started_by="the pytest session of process 7")
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "run-of-it"
+    folder.mkdir()
+    cluster = Up(folder, started_by="the pytest session of process 7")
     assert main(["cluster", *line.split()]) == ExitCode.USAGE
     said = capsys.readouterr().err
     assert "error: another program started every cluster that is up" in said
@@ -159,7 +162,9 @@ def test_a_cluster_of_another_program_is_taken_only_by_its_name(
     assert f"next:    ebbtide cluster {line.split()[0]} " in said
     assert cluster.session.entries == []
     assert main(["cluster", "status"]) == ExitCode.AS_PREDICTED
-    assert "started:  by the pytest session of process 7" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "started:  by the pytest session of process 7" in shown
+    assert "  record:   run-of-it\n" in shown
     assert main(["cluster", "down", "one"]) == ExitCode.AS_PREDICTED
     cluster.thread.join(60)
 
