@@ -109,13 +109,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @contextlib.contextmanager
-def _session(*, many: bool) -> Iterator[SparkSession]:
-    """A Spark session whose Java process leaves the cores to tests that have the host."""
+def _session() -> Iterator[SparkSession]:
+    """A Spark session whose Java process leaves the cores to tests that have the host.
+
+    It has the quick compiler alone: with both, all tests of a worker together take a tenth more CPU time.
+    """
     from analysis.spark.session import session
 
     priority = os.getpriority(os.PRIO_PROCESS, 0)
     _set_priority(PRIORITY + LATER)
-    with session(many=many) as spark:
+    with session() as spark:
         _set_priority(priority)
         yield spark
 
@@ -128,7 +131,7 @@ def spark() -> Iterator[SparkSession]:
     """
     from analysis.spark.session import plans_for
 
-    with _session(many=True) as spark, plans_for(spark, 0):
+    with _session() as spark, plans_for(spark, 0):
         yield spark
 
 
@@ -136,7 +139,7 @@ def spark() -> Iterator[SparkSession]:
 def spark_if_needed() -> Iterator[Callable[[], SparkSession]]:
     """The session of a worker, for the few records of live tests: it starts once something can be wrong in one."""
     with contextlib.ExitStack() as at_end:
-        yield functools.cache(lambda: at_end.enter_context(_session(many=False)))
+        yield functools.cache(lambda: at_end.enter_context(_session()))
 
 
 def _set_priority(priority: int) -> None:
