@@ -238,7 +238,7 @@ def _elr_when_registered(partition: EvidentPartition, at: int) -> bool | None:
 
 
 def _is_beyond(partition: EvidentPartition, asked: Question, disks_min: int, disks_max: int) -> bool | None:
-    """Whether at least min ISR disks took the record; the min ISR is that of the time when it was committed."""
+    """Whether at least min ISR disks lost the record; the min ISR is that of the time when it was committed."""
     slack, rules = partition.liveness.slack, partition.evidence.rules
     sent_ns = 0 if asked.may_be_older else asked.sent_ns - slack
     by_ns = min(asked.done_ns if asked.acks_all else NEVER, asked.read_ns) + slack

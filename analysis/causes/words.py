@@ -20,11 +20,11 @@ _WHY: Mapping[Cause, str] = {
     "uncommitted-at-failover": "nothing shows that the record was committed before",
     "unclean-recovery": "an unclean recovery elects the best log among the replies (KIP-966)",
     "unclean-election": "a config allowed that, or an operator asked for it",
-    "last-known-leader": "at least min ISR disks took the record, which is beyond the tolerance of KIP-966",
+    "last-known-leader": "at least min ISR disks lost the record, which is beyond the tolerance of KIP-966",
     "stale-isr-join": "its metadata.version is before KIP-903",
-    "beyond-tolerance": "the disk of every replica took the record",
+    "beyond-tolerance": "the disk of every replica lost the record",
     "last-replica-standing": "it was the only member of the ISR, and there was no ELR",
-    "unexplained": "fewer than min ISR disks took the record, which KIP-966 promises to survive",
+    "unexplained": "fewer than min ISR disks lost the record, which KIP-966 promises to survive",
 }
 _FORBIDDEN = "the protocol does not allow that"
 

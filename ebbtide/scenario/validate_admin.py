@@ -40,15 +40,12 @@ def validate_error_name(name: str, where: str) -> Iterator[UsageError]:
     from kafka import errors
 
     kinds = [one for one in vars(errors).values() if isinstance(one, type)]
-    names = sorted({str(vars(one)["message"]) for one in kinds if _is_answer(one, errors.BrokerResponseError)})
+    of_brokers = [vars(one) for one in kinds if issubclass(one, errors.BrokerResponseError)]
+    # Those without a positive number stand for no error code of the protocol.
+    names = sorted({str(one["message"]) for one in of_brokers if (one.get("errno") or -1) > 0})
     if name not in names:
         allowed = "an error of Kafka's protocol, e.g. ELECTION_NOT_NEEDED" + bracketed_suggestion(name, names)
         yield UsageError("unknown error", where=where, got=repr(name), allowed=allowed)
-
-
-def _is_answer(kind: type, base: type) -> bool:
-    """Whether it stands for an error code of the protocol."""
-    return issubclass(kind, base) and (vars(kind).get("errno") or -1) > 0
 
 
 def validate_added_partitions(

@@ -103,7 +103,7 @@ def _change(number: int, change: ClusterChange) -> Iterator[str]:
         at_worst = [one.removesuffix(f", {WORST}") for one in change.worse]
         all_worst = not set(at_worst) & set(change.worse)
         worse = f"{'; '.join(at_worst)} ({WORST})" if all_worst else "; ".join(change.worse)
-        yield f"  worse after it: {worse}"
+        yield f"  then loses: {worse}"
 
 
 def _short_group(advised: AdvisedGroup) -> Iterator[str]:

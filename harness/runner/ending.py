@@ -12,7 +12,6 @@ from cluster.runtime.cluster import Runtime
 from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.kraft.image import describe
 from ebbtide.record.own_producers import WireFacts
-from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.model import Scenario
 from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner.display import Display
@@ -78,8 +77,9 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         """
 
         def unsettled_partitions() -> list[str]:
-            partitions = self.view.image.partitions.values()
-            return [describe(row) for row in partitions if self._is_read(row.topic) and not _is_at_rest(row)]
+            rows = [row for row in self.view.image.partitions.values() if self._is_read(row.topic)]
+            whole = [row for row in rows if row.leader >= 0 and set(row.isr) == set(row.replicas)]
+            return [describe(row) for row in rows if row not in whole or row.adding or row.removing]
 
         def is_settled() -> bool:
             self.watch()
@@ -145,8 +145,3 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
             compared = "such a replica is compared below the HW that its broker checkpointed last"
             self.display.note(f"{found.answered.why_not_all}; {compared}")
         return End(final=found, gone_topics=gone)
-
-
-def _is_at_rest(row: PartitionState) -> bool:
-    """Whether the partition has a leader, its full ISR and no reassignment."""
-    return row.leader >= 0 and set(row.isr) == set(row.replicas) and not row.adding and not row.removing

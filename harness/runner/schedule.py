@@ -358,15 +358,14 @@ def _effect_text(step: StepSpec, whom: str, effect: Effect) -> str:
     what = whom if step.step in ADMIN_KINDS else f"{step.step} {whom}".rstrip()
     if effect.effect_ns is None:
         return _no_proof_text(what, effect, optional=step.optional is True)
+    if step.step == "wait" and step.trigger is not None:
+        return f"the wait is over: {text_of(step.trigger)}"
     lost = effect.figures.lost_bytes
     return f"{what}: took effect" + (f", {lost:,} bytes lost" if lost is not None else "")
 
 
 def _no_proof_text(what: str, effect: Effect, *, optional: bool = False) -> str:
-    """Say that a step has no proof.
-
-    An optional step does not make the run inconclusive.
-    """
+    """Say that a step has no proof; an optional one does not make the run inconclusive."""
     return f"{what}: NO PROOF that it took effect{' (optional)' if optional else ''}: {effect.why}"
 
 

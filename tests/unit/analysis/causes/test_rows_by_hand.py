@@ -53,7 +53,7 @@ EXAMPLES = (
         5,
         2,
         "broker 1 was elected as the last known leader and had lost the record with its disk",
-        "at least min ISR disks took the record, which is beyond the tolerance of KIP-966",
+        "at least min ISR disks lost the record, which is beyond the tolerance of KIP-966",
     ),
     Example(
         "unexplained",
@@ -61,7 +61,7 @@ EXAMPLES = (
         5,
         2,
         "broker 1 was elected as the last known leader and had lost the record with its disk",
-        "fewer than min ISR disks took the record, which KIP-966 promises to survive",
+        "fewer than min ISR disks lost the record, which KIP-966 promises to survive",
     ),
     Example(
         "unclean-election",
@@ -85,7 +85,7 @@ EXAMPLES = (
         2,
         2,
         "broker 1 was elected from the ISR and had lost the record with its disk",
-        "the disk of every replica took the record",
+        "the disk of every replica lost the record",
     ),
     Example(
         "last-replica-standing",

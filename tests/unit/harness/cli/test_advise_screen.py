@@ -114,7 +114,7 @@ def test_a_change_is_shown_with_what_it_makes_worse_and_starred_lines_do_not_mix
     assert len(change.worse) == 2
     text = " ".join(" ".join(screen_of(advise(off), monkeypatch, capsys)).split())
     worse = "; ".join(one.removesuffix(", at the worst moment") for one in change.worse)
-    assert f"worse after it: {worse} (at the worst moment)" in text
+    assert f"then loses: {worse} (at the worst moment)" in text
     after = advise(off, assumed=parse_assumption("eligible.leader.replicas.version=1"))
     (group,) = after.groups
     lines = screen_of(after, monkeypatch, capsys)

@@ -10,7 +10,7 @@ from cluster.kafka_api.admin_requests import Reassign
 from ebbtide.record.steps import CutSides
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.words import Rate
+from ebbtide.scenario.words import Duration, Rate
 
 
 def test_a_trigger_that_never_fires_ends_the_schedule_and_says_what_was_seen(bench: Bench) -> None:
@@ -48,6 +48,11 @@ def test_a_fault_of_several_nodes_is_healed_with_the_last_of_them(bench: Bench) 
         step_of("start", target="broker(3)"),
     )
     assert bench.entries()[0].healed_ns is not None
+
+
+def test_a_wait_that_is_over_names_its_trigger(bench: Bench) -> None:
+    bench.run(step_of("wait", trigger=trigger_of(after=Duration("1ms"))))
+    assert bench.display.notes == ["the wait is over: after 1ms"]
 
 
 def test_a_fault_without_proof_is_recorded_as_such_and_the_run_goes_on(bench: Bench) -> None:
