@@ -14,6 +14,7 @@ from analysis.spec.partition import MV_ELR
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSIONS, levels_of, newest_metadata_version
 from ebbtide.releases.known_releases import ELR_VERSION, KNOWN, METADATA_VERSION, patches_of, require_release
+from ebbtide.scenario.kafka_settings import settings_at
 from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN, ClusterSnapshot
 from ebbtide.suggestions import did_you_mean
 
@@ -195,13 +196,13 @@ def parse_assumption(text: str) -> Assumption:
         name, equals, value = (one.strip() for one in part.partition("="))
         if not equals or not value:
             raise UsageError("not NAME=VALUE", where=_WHERE, got=repr(part), allowed=", ".join(_KEYS))
-        if name == "acks":
+        if name in settings_at("producer").keys() - settings_at("node").keys() - settings_at("topic").keys():
             raise UsageError(
-                "acks is a setting of producers, and not of the cluster",
+                f"{name} is a setting of producers, and not of the cluster",
                 where=_WHERE,
                 got=part.strip(),
                 allowed=", ".join(_KEYS),
-                next="ebbtide advise FILE --all    (has answers for acks=0, 1 and all)",
+                next="ebbtide advise FILE --all    (has answers for acks=0, 1 and all)" if name == "acks" else None,
             )
         if name not in _KEYS:
             raise UsageError(

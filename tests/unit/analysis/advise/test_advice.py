@@ -290,6 +290,8 @@ def test_an_upgrade_alone_leaves_the_elr_off() -> None:
     [
         ("kafka", "not NAME=VALUE"),
         ("kafk=4.3.1", "did you mean"),
+        ("enable.idempotence=true", "enable.idempotence is a setting of producers, and not of the cluster"),
+        ("compression.type=zstd", "nothing that can be assumed"),
         ("kafka=9.9.9", "does not know"),
         ("kafka=4", "not a Kafka release"),
         ("min.insync.replicas=0", "out of range"),
