@@ -8,7 +8,7 @@ What recorded runs of the catalogue lost, and how long they took.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from importlib.resources import files
@@ -71,14 +71,10 @@ def example_with(where: str | None) -> str:
 
     Of several the shortest file is taken. A misspelled key is taken for the nearest that a scenario uses.
     """
-    found = _table_and_key(where)
-    if found is None:
+    if (found := _table_and_key(where)) is None:
         return _USUAL
     table, key = found
-    by_key: dict[str, str] = {}
-    for name, text in _shortest_first():
-        for used in _keys_in(decode_toml(text), table):
-            by_key.setdefault(used, name)
+    by_key = {used: name for name, scenario in reversed(_shortest_first()) for used in _keys_in(scenario, table)}
     near = [key] if key in by_key else nearest_words(key, sorted({*by_key, *_KIN}), most=1)
     return by_key.get(_KIN.get(near[0], near[0]), _USUAL) if near else _USUAL
 
@@ -96,10 +92,12 @@ def _table_and_key(where: str | None) -> tuple[str, str] | None:
     return None if found is None else (found[1] or found[2] or found[3], found[4])
 
 
-def _shortest_first() -> Iterator[tuple[str, str]]:
-    """Yield each shipped scenario and its text: the plainest one, then the shortest files first."""
-    texts = {name: file.read_text("utf-8") for name, file in shipped_files().items()}
-    yield from sorted(texts.items(), key=lambda one: (one[0] != _USUAL, len(one[1]), one[0]))
+@cache
+def _shortest_first() -> Sequence[tuple[str, Mapping[str, object]]]:
+    """Return each shipped scenario, decoded, by its name: the plainest one, then the shortest files first."""
+    texts = [(name, file.read_text("utf-8")) for name, file in shipped_files().items()]
+    texts.sort(key=lambda one: (one[0] != _USUAL, len(one[1]), one[0]))
+    return [(name, decode_toml(text)) for name, text in texts]
 
 
 def _keys_in(scenario: Mapping[str, object], table: str) -> set[str]:
