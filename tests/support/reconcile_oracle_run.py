@@ -60,9 +60,10 @@ def lowest_epoch(value: int | None, here: list[Row]) -> int | None:
 def stands_at(row: Row, value: int | None, tables: PlacedTables, manifest: Manifest) -> bool:
     """Whether the final log has the value at the offset of the row."""
     place = place_of(row)
-    final = [poll for poll in tables.polls_of_offset(place, row["offset"]) if is_final(poll, manifest)]
-    logs = [*final, *tables.leader_log(place)]
-    return any(log["offset"] == row["offset"] and log["value"] == value for log in logs)
+    polls, log = tables.polls_of_offset(place, row["offset"]), tables.leader_log(place)
+    return any(poll["value"] == value and is_final(poll, manifest) for poll in polls) or any(
+        other["offset"] == row["offset"] and other["value"] == value for other in log
+    )
 
 
 def places_of(tables: dict[str, list[Row]]) -> set[tuple[str, int, int, int]]:

@@ -26,7 +26,7 @@ from ebbtide.record.tables import TABLES
 
 pytestmark = pytest.mark.spark
 
-CROWD = 300
+CROWD = 100
 AT = 1_000
 """The offset at which the crowd of values stood."""
 
@@ -90,7 +90,7 @@ def rows_of(record: Record) -> list[dict[str, Any]]:
     return [row | {"details": msgspec.json.decode(row["details"])} for row in rows]
 
 
-def test_a_value_at_300_places_and_300_values_at_an_offset_are_judged_as_the_rules_say(
+def test_a_value_at_100_places_and_100_values_at_an_offset_are_judged_as_the_rules_say(
     found: Mapping[str, Reconciliation], made: Mapping[str, Record]
 ) -> None:
     assert_crowds_are_judged(found["crowds"], made["crowds"])
