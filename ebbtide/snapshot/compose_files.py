@@ -158,6 +158,11 @@ def _filled(text: str) -> str:
     return _VARIABLE.sub(lambda found: "$" if found[0] == "$$" else found[0] if found[2] is None else found[2], text)
 
 
+def _value_in(text: str) -> str:
+    """Return a filled value; a variable whose default is empty is left as it is, because the file does not say it."""
+    return _filled(text).strip() or text.strip()
+
+
 def _property(key: str, prefix: str) -> str:
     name = key.removeprefix(prefix).lower().replace("_", ".")
     return name.replace("...", "-").replace("..", "_")
@@ -167,7 +172,7 @@ def _node(service: _Service, number: int) -> tuple[DescribedNode, list[UsageErro
     """Return the service's node and what is wrong with its values; further replicas have no id of their own."""
     prefix = service.image.prefix
     said = {
-        _property(key, prefix): (_filled(value.text).strip(), value.line)
+        _property(key, prefix): (_value_in(value.text), value.line)
         for key, value in service.environment.items()
         if key.startswith(prefix) and value.text is not None
     }
@@ -220,7 +225,7 @@ def _notes_of(service: _Service) -> Iterator[str]:
     if service.mounted is None and any(True for _ in _mounts(service.values)):
         yield f"{service.name} mounts a server.properties, which was not read: give it beside this file"
     for key, value in service.environment.items():
-        if key.startswith(service.image.prefix) and (found := _VARIABLE.search(_filled(value.text or ""))):
+        if key.startswith(service.image.prefix) and (found := _VARIABLE.search(_value_in(value.text or ""))):
             name = _property(key, service.image.prefix)
             if name in _OWN_DEFAULTS or name.endswith(("replication.factor", "replicas", "election.enable")):
                 yield f"{name} of {service.name} is {found[0]}, which the file does not say: taken as not set"

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
-from ebbtide.scenario.kafka_settings import OF_RELEASES, is_numeric
+from ebbtide.scenario.kafka_settings import is_numeric
 from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, MIN_ISR, REPLICAS_MAX, UNCLEAN, SnapshotTopic
 
 BROKER, CONTROLLER = "broker", "controller"
@@ -121,7 +121,7 @@ def value_problems(values: Mapping[str, str], where: str, lines: Mapping[str, in
             allowed = f"1 to {REPLICAS_MAX}"
         elif name in _NUMBERS and not is_number(value):
             allowed = "a whole number"
-        elif not value and any(is_numeric(place, name) for place in OF_RELEASES):
+        elif not value and (is_numeric("node", name) or is_numeric("topic", name)):
             allowed = "a number"
         elif name == "process.roles" and not {one.strip() for one in value.split(",")} <= {BROKER, CONTROLLER}:
             allowed = f"{BROKER}, {CONTROLLER}, or both with a comma between"

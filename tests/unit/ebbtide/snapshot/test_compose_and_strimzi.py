@@ -236,6 +236,14 @@ def test_an_empty_number_is_one_error(tmp_path: Path, text: str, where: str) -> 
     assert problem.got == "''"
 
 
+def test_a_variable_whose_default_is_empty_says_nothing_of_its_setting(tmp_path: Path) -> None:
+    variables = "KAFKA_NUM_IO_THREADS: '${THREADS:-}', KAFKA_DEFAULT_REPLICATION_FACTOR: '${FACTOR:-}'"
+    image = "image: '${REGISTRY:-}apache/kafka:4.1.1'"
+    snapshot = read(tmp_path, f"{{services: {{k: {{{image}, environment: {{KAFKA_NODE_ID: 7, {variables}}}}}}}}}")
+    assert [broker.id for broker in snapshot.brokers] == [7]
+    assert any("default.replication.factor of k is ${FACTOR:-}" in note for note in snapshot.assumed)
+
+
 def test_two_nodes_with_one_id_are_one_error_that_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "one.properties").write_text("node.id=7\nprocess.roles=broker\n")
     (tmp_path / "compose.yaml").write_text(MOUNTS.replace("MOUNT", "a:b").replace("{KAFKA", "{KAFKA_NODE_ID: 7, KAFKA"))

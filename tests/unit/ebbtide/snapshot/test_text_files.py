@@ -73,7 +73,13 @@ def test_brokers_that_no_isr_of_a_leader_has_are_not_alive(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "broker", ["process.roles broker\n", "process.roles   = broker\n", "log.dirs\nlisteners\n=no name\n"]
+    "broker",
+    [
+        "process.roles broker\n",
+        "process.roles   = broker\n",
+        "log.dirs\nlisteners\n=no name\n",
+        "zookeeper.connect=\nbatch.size=\n",
+    ],
 )
 def test_a_property_may_have_a_blank_behind_its_name_or_no_value_as_java_reads_it(tmp_path: Path, broker: str) -> None:
     snapshot = read(tmp_path, server=f"node.id=1\n{broker}min.insync.replicas 2\n")
