@@ -17,10 +17,10 @@ from typing import Literal
 import msgspec
 
 from cluster.clean import describe_leftovers
-from cluster.host.memory import free_memory
 from cluster.jars import maven
 from ebbtide import java, librdkafka
 from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.memory import free_memory
 from ebbtide.places import cache_dir
 from ebbtide.privileges import current_privileges, sudo_command
 from ebbtide.scenario.steps.table import kinds_needing

@@ -289,8 +289,7 @@ def _notes(
         broker.configs.get(UNCLEAN) == "true" for broker in snapshot.brokers
     ):
         notes.append(f"the controllers decide on unclean elections, and their own static {UNCLEAN} cannot be read")
-    is_upgraded = after is not None and after.kafka != today.kafka and after.has_elr
-    if after is not None and is_upgraded and not (after.is_elr_on or today.is_elr_on):
+    if after is not None and after.kafka != today.kafka and after.has_elr and not (after.is_elr_on or today.is_elr_on):
         levels = f"{METADATA_VERSION} is {after.features[METADATA_VERSION]}, and the ELR is off"
         notes.append(f"after the change, {levels}: an upgrade alone changes neither, --assume {ELR_VERSION}=1 does")
     if still := [group for group in groups if 1 < group.settings.rf >= group.brokers]:

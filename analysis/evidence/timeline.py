@@ -52,7 +52,7 @@ def write_timeline(record: RecordFolder) -> TimelineReport:
     quorum = max(len(expected | set(folders)), 1)
     logs = _read_logs(folders, majority=quorum // 2 + 1)
     readable = [log for log in logs if log.report.problem is None]
-    found = {log.report.controller for log in logs if log.report.problem is None}
+    found = {log.report.controller for log in readable}
     missing = tuple(f"{RAW_DIR}/controller-{node}/{METADATA_FOLDER}" for node in sorted(expected - found))
     reports = tuple(log.report for log in logs)
     if not readable:

@@ -41,7 +41,7 @@ _VALUES: Mapping[str, tuple[re.Pattern[str], str]] = {
     **dict.fromkeys(WHOLE_NUMBERS, (re.compile(r"-?[0-9]{1,18}"), "a whole number, such as 30000")),
     **dict.fromkeys(FRACTIONS, (re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?"), "a number, such as 0.5")),
 }
-"""By type, what a client's setting may be. Kafka itself refuses wrong values of nodes and topics that are not empty."""
+"""By type, what a client's setting may be. A value of a node or topic is refused here if it is empty, else by Kafka."""
 _HINTS_MAX = 10
 """For so many unknown names of a file the nearest known name is looked up."""
 _SETTINGS: Mapping[Place, str] = {

@@ -52,7 +52,7 @@ def command() -> Group:
     add_cluster_option_of_group(group)
     _add_up(group.action("up", help="start a cluster, and say how to reach it"))
     status = group.action("status", help="show the running clusters, their nodes and partitions")
-    add_cluster_option(status, by_position=True)
+    add_cluster_option(status, "the cluster to show (default: all)", by_position=True)
     add_json_option(status)
     execute = group.action("exec", help="run a command in the network of the cluster's clients", verbatim=True)
     add_cluster_option(execute)

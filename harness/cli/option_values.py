@@ -44,7 +44,7 @@ def publish_of(word: str | None) -> tuple[int, bool] | None:
 
 
 def named_cluster(args: Args) -> str | None:
-    """Return the cluster that was named; None means the only one.
+    """Return the cluster that was named, None if none was.
 
     Raises `UsageError` for two names.
     """

@@ -169,9 +169,9 @@ def add_cluster_option_of_group(group: Group) -> None:
     )
 
 
-def add_cluster_option(command: CommandBase, *, by_position: bool = False) -> None:
+def add_cluster_option(command: CommandBase, which: str = _WHICH_CLUSTER, *, by_position: bool = False) -> None:
     """Declare --cluster of a command; with `by_position` the name alone is enough."""
-    command.option("--cluster", metavar="NAME", help=_WHICH_CLUSTER, completes=completing.complete_cluster)
+    command.option("--cluster", metavar="NAME", help=which, completes=completing.complete_cluster)
     if by_position:
         command.argument(
             "cluster_alone",

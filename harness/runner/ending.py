@@ -77,9 +77,12 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         """
 
         def unsettled_partitions() -> list[str]:
-            rows = [row for row in self.view.image.partitions.values() if self._is_read(row.topic)]
-            whole = [row for row in rows if row.leader >= 0 and set(row.isr) == set(row.replicas)]
-            return [describe(row) for row in rows if row not in whole or row.adding or row.removing]
+            return [
+                describe(row)
+                for row in self.view.image.partitions.values()
+                if self._is_read(row.topic)
+                and (row.leader < 0 or set(row.isr) != set(row.replicas) or row.adding or row.removing)
+            ]
 
         def is_settled() -> bool:
             self.watch()

@@ -5,7 +5,6 @@ Commands and tests need no other entry.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from analysis.spec.model.machine import Machine
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import IN_NO_RELEASE, VARIANTS, cluster_for, protocol_for, release_of
 from ebbtide.errors import UsageError
+from ebbtide.memory import free_memory
 from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.suggestions import did_you_mean
 
@@ -129,9 +129,7 @@ def ask_machine(
     wanted: Callable[[Trace], bool] | None = None,
 ) -> Answer:
     """Search as `ask` does, in a machine with feature levels of its own."""
-    # The host's free memory: cgroup limits are not read.
-    free_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    fitting = int(free_bytes * _MEMORY_SHARE) // BYTES_PER_STATE
+    fitting = int(free_memory() * _MEMORY_SHARE) // BYTES_PER_STATE
     if max_states is not None and max_states > fitting:
         raise UsageError(
             "the states do not fit into memory",

@@ -16,8 +16,7 @@ from host_state import HostState
 
 from cluster import doctor
 from cluster.doctor import EVERY_RUN, QUESTIONS, Check, check_host, require_host
-from cluster.host import memory
-from ebbtide import librdkafka
+from ebbtide import librdkafka, memory
 from ebbtide.errors import ExitCode, HarnessError
 from harness.cli.main import main
 

@@ -22,7 +22,7 @@ def _free_of_container() -> Iterator[int]:
         ("memory.max", "memory.current", "inactive_file"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
     ):
-        with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
+        with contextlib.suppress(OSError, ValueError, KeyError):  # no such file or field, or "max"
             most, taken = (int((_CGROUPS / name).read_text()) for name in (limit, used))
             stat = (_CGROUPS / limit).with_name("memory.stat").read_text()
             yield most - taken + int(dict(line.split() for line in stat.splitlines())[cached])
