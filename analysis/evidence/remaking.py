@@ -34,9 +34,9 @@ def parts_to_remake(record: RecordFolder, summed: Mapping[str, str] | None, *, i
         "timeline": not has(record.has_table(table) for table in TIMELINE),
         "replicas": not record.has_table("replicas"),
     }
-    if summed is not None:  # a part without any sum is half remade
-        lacks |= {part: True for part in PARTS if not any(is_of_parts([part], name) for name in summed)}
-    return tuple(part for part in PARTS if lacks[part])
+    # A part without any sum is half remade.
+    with_sums = {part for part in PARTS for name in summed or () if is_of_parts([part], name)}
+    return tuple(part for part in PARTS if lacks[part] or (summed is not None and part not in with_sums))
 
 
 def is_of_parts(parts: Iterable[Part], name: str) -> bool:
