@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.answers import STATES_MAX, AnswerCache, ModelDesk
-from analysis.advise.assumption import KAFKA, Assumption, parse_assumption
+from analysis.advise.assumption import KAFKA, Assumption, level_in_words, parse_assumption
 from analysis.advise.controllers import controllers_note
 from analysis.advise.danger import DangerNow, LastHolder, bring_back, dangers_now, last_holders
 from analysis.advise.events import AdvisedEvent, event_for, fixed_events
@@ -289,9 +289,10 @@ def _notes(
         broker.configs.get(UNCLEAN) == "true" for broker in snapshot.brokers
     ):
         notes.append(f"the controllers decide on unclean elections, and their own static {UNCLEAN} cannot be read")
-    if after is not None and after.kafka != today.kafka and after.has_elr and not (after.is_elr_on or today.is_elr_on):
-        levels = f"{METADATA_VERSION} is {after.features[METADATA_VERSION]}, and the ELR is off"
-        notes.append(f"after the change, {levels}: an upgrade alone changes neither, --assume {ELR_VERSION}=1 does")
+    was_off = not today.is_elr_on and ELR_VERSION not in snapshot.unsaid
+    if was_off and after is not None and after.kafka != today.kafka and after.has_elr and not after.is_elr_on:
+        levels = f"{level_in_words(after.features[METADATA_VERSION])}, and the ELR is off"
+        notes.append(f"after the change: {levels}; an upgrade alone changes neither, --assume {ELR_VERSION}=1 does")
     if still := [group for group in groups if 1 < group.settings.rf >= group.brokers]:
         count = sum(len(group.topics) for group in still)
         has, it_has = ("has", "it has") if count == 1 else ("have", "they have")

@@ -82,8 +82,8 @@ class Assumption(msgspec.Struct, frozen=True):
             raise UsageError(
                 "this release does not know this metadata.version",
                 where=_WHERE,
-                got=f"{_level_in_words(level)} with Kafka {kafka}",
-                allowed=f"{_level_in_words(known[0])} to {_level_in_words(known[-1])}",
+                got=f"{level_in_words(level)} with Kafka {kafka}",
+                allowed=f"{level_in_words(known[0])} to {level_in_words(known[-1])}",
                 next=self._typed_with({METADATA_VERSION: known[-1]}),
             )
         if levels.get(ELR_VERSION) and level < MV_ELR:
@@ -93,8 +93,8 @@ class Assumption(msgspec.Struct, frozen=True):
                 if is_assumed
                 else "the cluster has the ELR on, which needs a later metadata.version",
                 where=_WHERE,
-                got=_level_in_words(level),
-                allowed=f"{_level_in_words(MV_ELR)} or newer",
+                got=level_in_words(level),
+                allowed=f"{level_in_words(MV_ELR)} or newer",
                 next=self._typed_with({METADATA_VERSION: known[-1]})
                 if is_assumed
                 else f"{self._typed_with({ELR_VERSION: 0})}    (with the ELR off)",
@@ -164,8 +164,8 @@ def _refuse_downgrade(kafka: str, level: int, *, is_said: bool) -> None:
     )
 
 
-def _level_in_words(level: int) -> str:
-    """Return a metadata.version with its name, such as `21 (3.9-IV0)`."""
+def level_in_words(level: int) -> str:
+    """Return a metadata.version with its name, such as `metadata.version 21 (3.9-IV0)`."""
     name = next((name for name, known in METADATA_VERSIONS.items() if known == level), None)
     return f"{METADATA_VERSION} {level}" + (f" ({name})" if name is not None else "")
 

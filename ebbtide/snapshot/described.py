@@ -97,7 +97,10 @@ def merged(facts: Sequence[FileFacts]) -> FileFacts:
     for node in nodes:
         if node.id is not None and (other := by_id.setdefault(node.id, node)) is not node:
             raise UsageError(
-                "two nodes with one id", got=f"{node.id}: {other.name}, {node.name}", allowed="files of one cluster"
+                "two nodes with one id",
+                got=f"{node.id}: {other.name}, {node.name}",
+                allowed="files of one cluster",
+                next="name each node once; in a compose file, its service mounts its server.properties",
             )
     return FileFacts(
         nodes=tuple(nodes),

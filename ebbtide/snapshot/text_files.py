@@ -194,15 +194,7 @@ def describe_files(paths: Sequence[Path]) -> FileFacts:
     facts.append(FileFacts(nodes=tuple(node for path, node in nodes.items() if path not in mounted)))
     if strimzi:
         facts.append(read_strimzi(strimzi))
-    try:
-        return merged(facts)
-    except UsageError as error:
-        is_unmounted = bool(compose) and bool(nodes.keys() - mounted)
-        error.add_next(
-            "name the files of one node once"
-            + (", or mount the server.properties in the service of its node" if is_unmounted else "")
-        )
-        raise
+    return merged(facts)
 
 
 def _server_properties(path: Path, text: str) -> DescribedNode:

@@ -249,7 +249,7 @@ def test_two_nodes_with_one_id_are_one_error_that_says_what_to_do(tmp_path: Path
     (tmp_path / "compose.yaml").write_text(MOUNTS.replace("MOUNT", "a:b").replace("{KAFKA", "{KAFKA_NODE_ID: 7, KAFKA"))
     with pytest.raises(UsageError, match="two nodes with one id") as refused:
         snapshot_of_files([tmp_path / "compose.yaml", tmp_path / "one.properties"])
-    assert (refused.value.next or "").endswith("or mount the server.properties in the service of its node")
+    assert (refused.value.next or "").endswith("in a compose file, its service mounts its server.properties")
 
 
 def test_flow_style_of_something_else_is_not_called_broken_json(
