@@ -19,7 +19,7 @@ from ebbtide.daemon.control import daemon_pid
 from ebbtide.errors import ExitCode
 from ebbtide.waiting import wait_until
 
-pytestmark = [pytest.mark.live, pytest.mark.root]
+pytestmark = [pytest.mark.live, pytest.mark.root, pytest.mark.slow]
 
 RECORDS = 1000
 
@@ -41,7 +41,7 @@ def name() -> str:
     return f"published-{os.getpid()}"
 
 
-@pytest.fixture(params=["local", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])])
+@pytest.fixture(params=["local", pytest.param("docker", marks=pytest.mark.docker)])
 def first_port(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[int]:
     """The first of the published ports of a cluster on each runtime."""
     before, port = HostState.now(), three_free_ports()
