@@ -42,8 +42,8 @@ demo: setup
 	$(BIN)/ebbtide run last-replica-standing --kafka 3.9.1,4.3.1 --jobs $(DEMO_JOBS)
 	@command -v ebbtide > /dev/null || echo 'To type `ebbtide ...` in this shell, type first:  . .venv/bin/activate'
 
-# More workers than cores: two have clusters in turn, and such tests mostly wait. A worker with a Spark session has 3 GB.
-WORKERS ?= $(shell awk -v cores="$$(nproc)" '/^MemTotal/ { print (cores < 2 || $$2 < 14e6) ? 2 : $$2 < 20e6 ? 3 : 4 }' /proc/meminfo)
+# One worker more than cores: tests of clusters mostly wait. A worker takes up to 3 GB with its Spark session.
+WORKERS ?= $(shell awk -v cores="$$(nproc)" '/^MemTotal/ { print (cores > 1 && $$2 > 14e6) ? 3 : 2 }' /proc/meminfo)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 test: setup-dev

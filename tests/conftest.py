@@ -172,10 +172,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give a free worker the next file.
 
-    The first worker begins with files that take the host and judge on Spark. The second has files that take the host,
-    from the end of the list, while the first one judges. All others begin with those that leave the host alone. The
-    second, and those after the third, have files that need Spark only when no others are left: a session takes a
-    minute of CPU time until it is as fast as an older one.
+    The first worker begins with files that take the host and judge on Spark, the last one with those that leave the
+    host alone. Any other has files that take the host, from the end of the list, while the first one judges. It has
+    files that need Spark only when no others are left: a session takes a minute of CPU time until it is as fast as an
+    older one.
     """
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
@@ -189,15 +189,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return str(folder) if _shares(config.rootpath / folder) else file
 
         def _assign_work_unit(self, node: WorkerController) -> None:
-            number = self.nodes.index(node)
-            first, beside = number == 0, number >= min(2, len(self.nodes) - 1) > 0
+            first, beside = node is self.nodes[0], len(self.nodes) > 1 and node is self.nodes[-1]
             scopes = self.workqueue if first or beside else reversed(self.workqueue)
 
             def dislikes(scope: str) -> tuple[bool, bool]:
                 file = config.rootpath / scope.partition("::")[0]
                 leaves_host, has_spark = not _takes_host(file), "mark.spark" in _text(file)
                 if beside:
-                    return not leaves_host, has_spark and number > 2
+                    return not leaves_host, False
                 return (leaves_host, not has_spark) if first else (has_spark, leaves_host)
 
             self.workqueue.move_to_end(min(scopes, key=dislikes), last=False)
