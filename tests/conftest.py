@@ -172,10 +172,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give a free worker the next file.
 
-    The first worker begins with files that take the host and judge on Spark, the last one with those that leave the
-    host alone. Any other has files that take the host, from the end of the list, while the first one judges. It has
-    files that need Spark only when no others are left: a session takes a minute of CPU time until it is as fast as an
-    older one.
+    The first worker begins with files that need Spark, and first with those of them that take the host. The last one
+    begins with those that leave the host alone. Any other has files that take the host, from the end of the list. Only
+    the first has files that need Spark while there are others: a session takes a minute of CPU time until it is as
+    fast as an older one.
     """
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
@@ -195,9 +195,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             def dislikes(scope: str) -> tuple[bool, bool]:
                 file = config.rootpath / scope.partition("::")[0]
                 leaves_host, has_spark = not _takes_host(file), "mark.spark" in _text(file)
-                if beside:
-                    return not leaves_host, False
-                return (leaves_host, not has_spark) if first else (has_spark, leaves_host)
+                if first:
+                    return not has_spark, leaves_host
+                return (not leaves_host, has_spark) if beside else (has_spark, leaves_host)
 
             self.workqueue.move_to_end(min(scopes, key=dislikes), last=False)
             super()._assign_work_unit(node)
