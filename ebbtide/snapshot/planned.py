@@ -24,6 +24,7 @@ from ebbtide.snapshot.described import (
 from ebbtide.snapshot.model import (
     BROKER_NAMES,
     CLEANUP,
+    KAFKA_DEFAULTS,
     MIN_ISR,
     UNCLEAN,
     SnapshotBroker,
@@ -103,10 +104,13 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
     min_isr = _min_isr_of_controllers(facts)
     if not facts.controllers and _may_begin_with_elr(facts) and any(MIN_ISR in one.properties for one in facts.brokers):
         notes.append(f"no file is of a controller: with the ELR, its {MIN_ISR} counts for all brokers")
+    # Where some nodes set it, the others have Kafka's default, which may be the weakest.
+    some_set = {name for node in facts.nodes for name in node.properties}
+    usual = {other: KAFKA_DEFAULTS[name] for name, other in BROKER_NAMES.items() if other in some_set}
     brokers = []
     for one in ids:
         node = nodes.get(one, first)
-        properties = {} if node is None else dict(node.properties)
+        properties = {} if node is None else {**usual, **node.properties}
         if elects_unclean:
             properties[UNCLEAN] = "true"
         if min_isr is not None and int(properties.get(MIN_ISR, "1")) > min_isr:

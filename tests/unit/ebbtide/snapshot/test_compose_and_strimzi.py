@@ -108,7 +108,7 @@ def test_the_nodes_of_a_compose_file_are_its_services_with_their_environment(tmp
     snapshot = read(tmp_path, APACHE)
     first, second = snapshot.brokers
     assert (first.id, first.rack, first.configs) == (2, "a", {"min.insync.replicas": "1"})
-    assert (second.id, second.configs) == (3, {})
+    assert (second.id, second.configs) == (3, {"min.insync.replicas": "1"})
     assert (snapshot.controllers, snapshot.kafka) == ((1,), "4.1.1")
     assert factors(snapshot) == {NEXT_TOPIC: 2}
 

@@ -9,6 +9,7 @@ import pytest
 
 from analysis.advise.advice import advise
 from analysis.advise.danger import bring_back, last_holders
+from analysis.advise.groups import broker_level, differing_configs
 from analysis.advise.headline import headline
 from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot, read_snapshot, write_snapshot
@@ -274,6 +275,22 @@ def test_an_unclean_election_of_the_controllers_counts_for_all_brokers(tmp_path:
     controller = "node.id=9\nprocess.roles=controller\nunclean.leader.election.enable=true\n"
     (one, *_) = read(tmp_path, one=broker, two=controller).brokers
     assert one.configs == {"unclean.leader.election.enable": "true"}
+
+
+@pytest.mark.parametrize(
+    ("of_others", "name", "weakest"),
+    [
+        ("min.insync.replicas=2", "min.insync.replicas", "1"),
+        ("log.flush.interval.messages=1", "flush.messages", str(2**63 - 1)),
+    ],
+)
+def test_a_broker_that_does_not_set_what_others_do_has_kafkas_default(
+    of_others: str, name: str, weakest: str, tmp_path: Path
+) -> None:
+    node = "node.id={}\nprocess.roles=broker\ndefault.replication.factor=3\n"
+    found = read(tmp_path, of_1=node.format(1), **{f"of_{one}": node.format(one) + of_others for one in (2, 3)})
+    assert broker_level(found)[name] == weakest
+    assert any(one.startswith(f"brokers differ in {name}: ") for one in differing_configs(found))
 
 
 def test_two_files_of_one_node_are_one_error(tmp_path: Path) -> None:
