@@ -26,8 +26,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from analysis.judge.history.evidence import A, Attribution
-from analysis.judge.rules.clause import CheckedClause
-from analysis.judge.rules.findings import unknown_finding
+from analysis.judge.rules.clause import CheckedClause, unknown_finding
 from analysis.record.clock_steps import CLOCKS_AGREE_NS, Span
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS, Timeline

@@ -34,8 +34,7 @@ from analysis.judge.outcome.prediction import (
 from analysis.judge.outcome.reasons import reasons_of, unproven_reasons
 from analysis.judge.outcome.unavailable import time_without_service
 from analysis.judge.own_producers import judge_own_producers, with_own_producers
-from analysis.judge.rules.clause import CheckedClause, check_all
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import CheckedClause, Judged, check_all
 from analysis.judge.rules.own import own_rules_in_use
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from analysis.judge.trace.of_run import seen_actions

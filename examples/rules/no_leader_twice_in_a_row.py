@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, state_row
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, state_row
 
 
 def _check(judged: Judged) -> Finding:

@@ -12,8 +12,7 @@ from records import as_record
 from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.history.evidence import AnyAnomaly, AttributedAnomaly, Attribution
-from analysis.judge.rules.clause import CheckedClause, check_all
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import CheckedClause, Judged, check_all
 from analysis.reconcile.model import LostRange, Reconciliation, WrongCopies
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import Counts

@@ -15,8 +15,7 @@ from client_frames import TOPIC, Traffic
 from evidence_builders import batch
 from records import RecordBuilder, as_record, write_table
 
-from analysis.judge.rules.clause import Clause, check_all
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Judged, check_all
 from analysis.reconcile.model import Reconciliation
 from analysis.record.record import Record
 from cluster.relay.decoding import Decoder, WireRow

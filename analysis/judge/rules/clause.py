@@ -1,4 +1,4 @@
-"""Says what a clause declares, and checks clauses.
+"""What a module of a clause takes: what it declares, looks at and finds. And how clauses are checked.
 
 A clause is one module of a folder beside this one, with a `RULE`. All that is true of the clause stands there: other
 modules, the tables of the base layer and the pages are made from it (`analysis.judge.rules.registry`).
@@ -8,21 +8,31 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import get_args
 
 import msgspec
 
 from analysis.evidence.remaking import TIMELINE
-from analysis.judge.rules.findings import Finding, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.history.answers import CompareAnswers, ComparedAnswers
+from analysis.judge.history.evidence import AnyAnomaly, AttributedAnomaly, Row, blamed_of
+from analysis.judge.history.sent import CountCopies
 from analysis.judge.rules.rule import DeclaredRule
+from analysis.judge.trace.of_run import trace_of
+from analysis.judge.trace.results import TimelineTrace
+from analysis.reconcile.model import G, Reconciliation, ShownGroup
+from analysis.record.elections import ElectionEvent
+from analysis.record.record import Record
 from ebbtide.own_code import OwnCodeError
 from ebbtide.record.properties import CHECKER_FAILED
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.tables import TABLES
 from ebbtide.record.verdict import Needed, PropertyResult, PropertyStatus
+from ebbtide.rules.table import HW_REGRESSION
 
+NOT_IN_EVIDENCE = "a record between is not in the evidence"
 EVIDENCE_ROWS_MAX = 20
 """How many rows of evidence a property shows; the status counts all rows."""
 
@@ -76,6 +86,146 @@ class Clause(DeclaredRule, frozen=True, kw_only=True):
     def text(self) -> str:
         """What the KIP says: the first paragraph of the module's docstring."""
         return " ".join((sys.modules[self.module].__doc__ or "").partition("\n\n")[0].split())
+
+
+class Judged:
+    """A record, what the reconciliation found in it, and the anomalies that have a cause.
+
+    - `record`: the record and what is read from it.
+    - `found`: the anomalies of each kind, counted.
+    - `blamed`: the anomalies that elections or disks may explain, each with its attribution.
+    """
+
+    def __init__(self, record: Record, found: Reconciliation, blamed: Sequence[AnyAnomaly]) -> None:
+        self.record = record
+        self.found = found
+        self.blamed = tuple(blamed)
+
+    @cached_property
+    def unknown(self) -> Mapping[str, str]:
+        """Why kinds of anomalies are not known, or not everywhere."""
+        # A HW that had not gone back when a run ended early might have done so later.
+        early = {} if self.record.manifest.status == "complete" else {HW_REGRESSION: "the run ended early"}
+        return {**early, **self.found.unknown}
+
+    @cached_property
+    def trace(self) -> TimelineTrace:
+        """The metadata log, held against the model."""
+        return trace_of(self.record)
+
+    @cached_property
+    def answers(self) -> ComparedAnswers | None:
+        """What brokers described, compared with the metadata log; None: they described nothing."""
+        return self.record.seen(CompareAnswers)
+
+    @cached_property
+    def copies_sent(self) -> Mapping[str, int]:
+        """How many records the copiers of each group sent."""
+        return self.record.seen(CountCopies)
+
+    def blamed_of(self, sort: type[G]) -> list[AttributedAnomaly[G]]:
+        """Return the anomalies whose items are groups of one sort."""
+        return blamed_of(self.blamed, sort)
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of a check on some part of the run, with the rows that show it.
+
+    `cases` counts them where one row stands for several or not all are listed; None: one case a
+    row.
+    """
+
+    status: PropertyStatus
+    evidence: tuple[Row, ...] = ()
+    cases: int | None = None
+
+
+def finding(
+    *,
+    exercised: int,
+    violations: Sequence[Row],
+    unknown: Sequence[Row] = (),
+    cases: int | None = None,
+    doubt: str | None = None,
+) -> Finding:
+    """Merge the cases of a check into one finding: violated, unknown, then holds.
+
+    `exercised` counts the cases that the check looked at. The rows of the worst status are the
+    evidence. `cases` counts the violations where that differs from the number of rows. `doubt` says why the violations
+    may be none: they are unknown then.
+    """
+    if doubt is not None:
+        unknown = [*unknown, *(row | {"why": doubt} for row in violations)]
+        violations = ()
+    if violations:
+        return Finding(status="violated", evidence=tuple(violations), cases=cases)
+    if unknown:
+        return Finding(status="unknown", evidence=tuple(unknown))
+    return Finding(status="holds" if exercised else "not-exercised")
+
+
+def unknown_finding(why: str) -> Finding:
+    """Return the finding of a check that could not be made."""
+    return Finding(status="unknown", evidence=({"why": why},))
+
+
+def state_row(state: PartitionState, **more: object) -> Row:
+    """Return a partition state as evidence; its sets are sorted."""
+    return {
+        "metadata_offset": state.metadata_offset,
+        "topic": state.topic,
+        "partition": state.partition,
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "partition_epoch": state.partition_epoch,
+        "isr": sorted(state.isr),
+        "elr": sorted(state.elr),
+        "last_known_elr": sorted(state.last_known_elr),
+        "leader_recovery_state": state.leader_recovery_state,
+        **more,
+    }
+
+
+def election_row(elected: ElectionEvent, **more: object) -> Row:
+    """Return an election as evidence: the state that it made and the state before it."""
+    before = elected.before
+    return state_row(
+        elected.after,
+        road=elected.road,
+        isr_before=sorted(before.isr),
+        elr_before=sorted(before.elr),
+        last_known_elr_before=sorted(before.last_known_elr),
+        **more,
+    )
+
+
+def finding_on_causes(blamed: Sequence[AnyAnomaly], *, exercised: int, kind_unknown: str | None) -> Finding:
+    """Return a violation for each anomaly that nothing explains; one that may be a violation is unknown."""
+    violations = [cause_row(one) for one in blamed if one.attribution.cause == "unexplained"]
+    undecided = [cause_row(one) for one in blamed if one.attribution.cause is None and not one.attribution.is_allowed]
+    if kind_unknown is not None:
+        undecided.append({"why": kind_unknown})
+    return finding(exercised=exercised, violations=violations, unknown=undecided)
+
+
+def cause_row(one: AnyAnomaly) -> Row:
+    """Return an anomaly as evidence, with the reason of its cause."""
+    return {
+        **one.items.log._asdict(),
+        **one.items.evidence,
+        "count": one.items.count,
+        "why": one.attribution.why,
+    }
+
+
+def client_row(one: ShownGroup) -> Row:
+    """Return items of a kind on one partition as evidence."""
+    return {"topic": one.topic, "partition": one.partition, "count": one.count, **one.first}
+
+
+def unknown_rows(kind: str, exercised: int, unknown_kinds: Mapping[str, str]) -> list[Row]:
+    """Return why a kind is unknown as evidence, if it matters."""
+    return [{"why": unknown_kinds[kind]}] if exercised and kind in unknown_kinds else []
 
 
 class CheckedClause(msgspec.Struct, frozen=True, kw_only=True):

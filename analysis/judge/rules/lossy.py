@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.judge.history.evidence import AttributedAnomaly
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Judged
 from analysis.reconcile.model import LostRange
 from analysis.record.elections import ElectionEvent
 from analysis.record.record import Record

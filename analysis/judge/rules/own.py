@@ -8,9 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, state_row
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, state_row
 from analysis.judge.rules.partitions.states import all_states
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from analysis.judge.trace.world import ControllerKnowledge, model_of

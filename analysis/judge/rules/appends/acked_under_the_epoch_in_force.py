@@ -11,9 +11,7 @@ clause is unknown: the copy of a deposed leader, which was never acked, may have
 from __future__ import annotations
 
 from analysis.judge.history.epochs_of_acks import FindLateEpochs, late_records
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.judge.rules.lossy import why_lossy
 
 _COPY = "a log lost records, or an election left ISR and ELR: a deposed leader's own copy may have become the record"

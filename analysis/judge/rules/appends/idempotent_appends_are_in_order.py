@@ -11,9 +11,7 @@ unless a property says otherwise.
 from __future__ import annotations
 
 from analysis.judge.history.producer_order import FindProducerOrder
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.record import Record
 from ebbtide.scenario.steps.table import CLOCK_KINDS
 

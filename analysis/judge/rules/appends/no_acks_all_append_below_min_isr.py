@@ -8,9 +8,7 @@ whatever the leader answered.
 from __future__ import annotations
 
 from analysis.judge.history.appends_below import FindAppendsBelow
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
 
 
 def _check(judged: Judged) -> Finding:

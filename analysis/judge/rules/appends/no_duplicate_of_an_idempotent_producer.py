@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analysis.judge.rules.appends import duplicate
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, client_row, finding, unknown_rows
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, client_row, finding, unknown_rows
 from analysis.judge.rules.losses import vanished
 from analysis.reconcile.model import Duplicates
 from analysis.record.whole import OF_LOSSES

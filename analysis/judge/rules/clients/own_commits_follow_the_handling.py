@@ -21,9 +21,7 @@ from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.own_topics import why_unjudged
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.traffic import NEVER_NS, Place, Traffic, WireRow, sort_by_group
 from ebbtide.handled import HandledRecord
 from ebbtide.shown_text import plural

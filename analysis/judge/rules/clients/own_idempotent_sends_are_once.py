@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.traffic import FinalLog, Place, WireRow
 from ebbtide.shown_text import plural
 

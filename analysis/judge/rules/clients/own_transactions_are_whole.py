@@ -16,9 +16,7 @@ from collections.abc import Iterator
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.own_topics import why_unjudged
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.judge.rules.lossy import why_lossy
 from analysis.record.traffic import FinalLog, WireRow
 from ebbtide.shown_text import plural

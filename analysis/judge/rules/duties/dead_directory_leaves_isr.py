@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.judge.history.log_lines import line_times
-from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.clause import Clause, state_row
 from analysis.judge.rules.duties.duty import SECOND_NS, Duty, finds_duties, lasting_partitions
-from analysis.judge.rules.findings import state_row
 from analysis.record.record import Record
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.steps import StepEntry

@@ -21,8 +21,7 @@ from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.steps import end_of_fault
-from analysis.judge.rules.findings import Finding, finding, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Finding, Judged, finding, unknown_finding
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry

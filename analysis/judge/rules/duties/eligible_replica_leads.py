@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.causes.evidence import NEVER
-from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.clause import Clause, state_row
 from analysis.judge.rules.duties.duty import (
     SECOND_NS,
     Duty,
@@ -18,7 +18,6 @@ from analysis.judge.rules.duties.duty import (
     lasting_partitions,
     unfenced_since,
 )
-from analysis.judge.rules.findings import state_row
 from analysis.record.record import Record
 
 

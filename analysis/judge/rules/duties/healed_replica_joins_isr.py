@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.clause import Clause, Finding, Judged, state_row
 from analysis.judge.rules.duties.duty import (
     SECOND_NS,
     Duty,
@@ -20,8 +20,6 @@ from analysis.judge.rules.duties.duty import (
     lasting_partitions,
     unfenced_since,
 )
-from analysis.judge.rules.findings import Finding, state_row
-from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.steps.disk import TornWriteStep

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow.compute as pc
 
-from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.clause import Clause, state_row
 from analysis.judge.rules.duties.duty import PATIENCE, SECOND_NS, Duty, finds_duties, lasting_partitions
-from analysis.judge.rules.findings import state_row
 from analysis.record.files import of_partition
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.steps import step_on_disks_of
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.record import Record
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.process import UpgradeStep

@@ -13,10 +13,8 @@ from collections.abc import Iterator
 
 from analysis.causes.evidence import NEVER
 from analysis.judge.history.markers import batches_in
-from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.clause import Clause, Finding, Judged
 from analysis.judge.rules.duties.duty import PATIENCE, SECOND_NS, Duty, finding_on_duties, healed_ns, unfenced_since
-from analysis.judge.rules.findings import Finding
-from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS
 from ebbtide.logs.segments import METADATA_FOLDER

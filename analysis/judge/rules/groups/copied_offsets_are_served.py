@@ -10,10 +10,8 @@ from __future__ import annotations
 from itertools import takewhile
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.judge.rules.groups.copied_offsets import FindCopiedOffsets
-from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.lossy import why_lossy
 from analysis.record.record import Record
 from analysis.rows.policies import unsafe_property

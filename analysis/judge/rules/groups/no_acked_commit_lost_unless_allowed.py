@@ -6,10 +6,8 @@ exception needs an election of its coordinator's partition that the protocol per
 
 from __future__ import annotations
 
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding_on_causes
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding_on_causes
 from analysis.judge.rules.groups import commit_back, commit_lost
-from analysis.judge.rules.judged import Judged
 from analysis.reconcile.model import LostCommits
 from analysis.record.whole import OF_LOSSES
 

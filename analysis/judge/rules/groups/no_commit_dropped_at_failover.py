@@ -8,9 +8,7 @@ does not matter. Nobody's fault is only what lies above.
 from __future__ import annotations
 
 from analysis.judge.history.commits_known import FindDroppedCommits
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.rows.policies import unsafe_property
 
 

@@ -15,9 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.record import Record
 from analysis.record.row_batches import Rows
 from analysis.record.scans import Scan

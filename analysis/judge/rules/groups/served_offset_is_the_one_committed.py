@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from analysis.judge.history.commit_offsets import OffsetsOfCommits
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 
 
 def _check(judged: Judged) -> Finding:

@@ -15,9 +15,7 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import EpochStart, clean_epoch_starts
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.files import of_partition
 from analysis.record.record import Record

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.stretches import StretchesSeen
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
 
 
 def _check(judged: Judged) -> Finding:

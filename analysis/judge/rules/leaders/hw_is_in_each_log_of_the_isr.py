@@ -17,9 +17,7 @@ from itertools import pairwise
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import EpochStart, epoch_starts
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState

@@ -13,9 +13,7 @@ from contextlib import suppress
 
 from analysis.judge.history.epoch_starts import FindHwsBelowStart
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.record import Record
 from analysis.record.whole import is_raw_whole
 from ebbtide.logs.checkpoint_file import LEADER_EPOCHS, read_leader_epochs

@@ -14,9 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import EpochStart, clean_epoch_starts
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.judge.rules.lossy import elections_from_a_wrong_elr
 
 

@@ -8,9 +8,7 @@ epoch (`analysis.judge.history.epoch_starts`), whoever was elected and however.
 from __future__ import annotations
 
 from analysis.judge.history.epoch_starts import FindHwsBelowStart
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 
 
 def _check(judged: Judged) -> Finding:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.steps import measured_power_losses
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from ebbtide.scenario.steps.process import StopStep
 from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, LOSES_RECORDS
 

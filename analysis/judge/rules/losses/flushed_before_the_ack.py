@@ -20,9 +20,7 @@ import pyarrow.compute as pc
 from analysis.judge.history.contact import LEARNS_WITHIN_NS
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.steps import MeasuredLoss, measured_power_losses
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.files import of_partition
 from analysis.record.record import Record
 from ebbtide.record.rows import ConfigChange, PartitionState

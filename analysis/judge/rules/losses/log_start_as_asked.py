@@ -15,9 +15,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
 from analysis.record.record import Record
 from ebbtide.errors import EbbtideError
 from ebbtide.logs.segments import TopicPartition

@@ -14,9 +14,7 @@ from __future__ import annotations
 import pyarrow.compute as pc
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.files import of_partition
 from analysis.record.record import Record

@@ -17,9 +17,7 @@ import msgspec
 import pyarrow.compute as pc
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, unknown_rows
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_rows
 from analysis.judge.rules.losses import replica_divergence
 from analysis.reconcile.model import VanishedRange
 from analysis.record.record import Record

@@ -8,9 +8,7 @@ unknown without a final read, or where evidence is missing to attribute a loss. 
 from __future__ import annotations
 
 from analysis.judge.history.sent import CountAckedSends
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding_on_causes
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding_on_causes
 from analysis.judge.rules.losses import lost
 from analysis.reconcile.model import LostRange, VanishedRange
 from analysis.record.whole import OF_LOSSES

@@ -6,9 +6,7 @@ shutdowns".
 
 from __future__ import annotations
 
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding_on_causes
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding_on_causes
 from analysis.judge.rules.losses import hw_regression
 from analysis.reconcile.model import HwRegression
 from analysis.record.whole import OF_LOSSES

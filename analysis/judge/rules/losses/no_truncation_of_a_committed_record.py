@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from analysis.judge.history.cut_records import FindCutRecords
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.judge.rules.lossy import elections_from_a_wrong_elr
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.elections import ElectionEvent

@@ -11,9 +11,7 @@ from collections.abc import Iterator
 
 from analysis.evidence.report import LogFileDamage
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
 from analysis.record.record import Record
 from ebbtide.scenario.steps.disk import TornWriteStep
 from ebbtide.scenario.steps.proof import TornPage

@@ -11,10 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import line_times
-from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
 from analysis.judge.rules.duties.duty import lasting_partitions
-from analysis.judge.rules.findings import Finding, finding, unknown_finding
-from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
 from analysis.record.whole import is_raw_whole
 from ebbtide.kraft.follower import MetadataFollower, SnapshotStarted

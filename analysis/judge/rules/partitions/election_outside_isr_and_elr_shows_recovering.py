@@ -6,9 +6,7 @@ the record that elects it says RECOVERING. The last known leader comes from outs
 
 from __future__ import annotations
 
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import NOT_IN_EVIDENCE, Finding, election_row, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import NOT_IN_EVIDENCE, Clause, Finding, Judged, election_row, finding
 
 
 def _check(judged: Judged) -> Finding:

@@ -11,9 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, state_row
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, state_row
 from analysis.judge.rules.partitions.states import all_states, is_broken_by
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState

@@ -7,9 +7,7 @@ for a release that the model does not know, and where a record depends on missin
 from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, state_row, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, state_row, unknown_finding
 from analysis.judge.trace.results import UnexplainedTransition
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged
 from analysis.judge.rules.partitions.states import finding_on_states
 
 

@@ -6,9 +6,7 @@ No change raises it by more than one.
 from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, state_row
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, state_row
 
 
 def _check(judged: Judged) -> Finding:

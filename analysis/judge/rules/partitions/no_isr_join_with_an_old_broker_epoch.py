@@ -13,9 +13,7 @@ unknown. Before metadata.version 3.5-IV1 the clause is not in force.
 from __future__ import annotations
 
 from analysis.judge.history.evidence import AnyAnomaly, Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, cause_row, finding, state_row, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, cause_row, finding, state_row, unknown_finding
 from analysis.reconcile.model import LostRange, VanishedRange
 from analysis.record.whole import OF_LOSSES
 

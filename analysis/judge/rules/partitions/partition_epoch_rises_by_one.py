@@ -6,9 +6,7 @@ that goes back, or that stays while the state changes, is a violation.
 
 from __future__ import annotations
 
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import NOT_IN_EVIDENCE, Finding, finding, state_row
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import NOT_IN_EVIDENCE, Clause, Finding, Judged, finding, state_row
 
 
 def _check(judged: Judged) -> Finding:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from analysis.judge.rules.findings import Finding, finding, state_row
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Finding, Judged, finding, state_row
 from analysis.judge.trace.world import model_of
 from analysis.record.timeline import Timeline
 from analysis.spec.invariants import invariants_of

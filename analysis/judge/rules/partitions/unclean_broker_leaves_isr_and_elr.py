@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.steps import returns_with_a_replaced_disk, unclean_registrations
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import NOT_IN_EVIDENCE, Finding, finding, state_row, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import NOT_IN_EVIDENCE, Clause, Finding, Judged, finding, state_row, unknown_finding
 from ebbtide.record.log_losses import UNCLEAN_STEPS
 from ebbtide.record.topic_lives import deletion_times
 

@@ -6,9 +6,7 @@ no broker goes back. In releases from 3.8 on.
 
 from __future__ import annotations
 
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
 from ebbtide.releases import first_with
 
 

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import applied_isrs
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.record import Record
 
 

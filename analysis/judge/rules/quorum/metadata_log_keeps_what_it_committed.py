@@ -18,9 +18,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
 from analysis.record.record import Record
 from analysis.record.whole import is_raw_whole
 from ebbtide.errors import UsageError

@@ -14,9 +14,7 @@ from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import UNREADABLE, node_lines, time_ns
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.record import Record
 
 _GRANTS = re.compile(

@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.wire_events import IsrAsked, ProxyEvent, wire_events
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.record import Record
 from ebbtide.logs.segments import TopicPartition

@@ -14,9 +14,7 @@ from typing import NamedTuple
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import UNREADABLE, node_lines, time_ns
 from analysis.judge.history.steps import TOUCHES, step_on_disks_of
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
 from analysis.record.record import Record
 
 _WROTE = b"Completed transition to "

@@ -8,9 +8,7 @@ records then, so such reads are unknown.
 
 from __future__ import annotations
 
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, client_row, finding, unknown_rows
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, client_row, finding, unknown_rows
 from analysis.judge.rules.lossy import why_lossy
 from analysis.judge.rules.reads import aborted_read
 from analysis.reconcile.model import AbortedReads

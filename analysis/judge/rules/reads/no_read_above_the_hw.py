@@ -8,9 +8,7 @@ it should not have given to the other one. A HW that went back in its epoch is o
 from __future__ import annotations
 
 from analysis.judge.history.reads_and_hws import FindReadsAboveHw
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 
 
 def _check(judged: Judged) -> Finding:

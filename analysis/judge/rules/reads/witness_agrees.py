@@ -11,9 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
 from analysis.witness.table import PROBLEM
 from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.tables import WITNESS_SCHEMA

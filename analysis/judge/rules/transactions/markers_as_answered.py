@@ -14,9 +14,7 @@ from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.markers import LastOfTransactions, Marker, Outcome, markers_of
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, unknown_finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
 from analysis.judge.rules.lossy import why_lossy
 from analysis.record.record import Record
 from analysis.record.whole import is_raw_whole

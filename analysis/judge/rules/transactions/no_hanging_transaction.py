@@ -8,9 +8,7 @@ what its coordinator knew of it.
 from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, client_row, finding
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Clause, Finding, Judged, client_row, finding
 from analysis.judge.rules.lossy import why_lossy
 from analysis.judge.rules.transactions import hanging_transaction
 from analysis.judge.rules.transactions.verification import asked_no_coordinator, why_unverified

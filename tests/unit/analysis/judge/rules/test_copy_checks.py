@@ -11,7 +11,7 @@ import pytest
 from clause_cases import judged
 
 from analysis.judge.history.evidence import AttributedAnomaly, Attribution
-from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.clause import Finding
 from analysis.judge.rules.groups import exactly_once_copies
 from analysis.judge.rules.groups.promised import copied_offsets
 from analysis.reconcile.model import WrongCopies

@@ -11,6 +11,7 @@ from evidence_builders import batch
 from worked_examples import example_of, record_of
 from worked_steps import ns
 
+from analysis.judge.rules.clause import Judged
 from analysis.judge.rules.duties import (
     dead_broker_is_fenced,
     dead_directory_leaves_isr,
@@ -21,7 +22,6 @@ from analysis.judge.rules.duties import (
     prepared_transaction_ends,
     registered_broker_is_unfenced,
 )
-from analysis.judge.rules.judged import Judged
 
 DIRECTORY, DEAD, ELIGIBLE, FENCED, HEALED, PREPARED, REGISTERED = (
     dead_directory_leaves_isr,

@@ -11,7 +11,7 @@ from clause_cases import NOTHING_FOUND, checked
 from records import as_record, write_table
 from worked_examples import MadeRule, example_of, record_of
 
-from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.clause import Judged
 from analysis.judge.rules.losses import logs_of_the_isr_agree as rule
 from analysis.reconcile.model import VanishedRange
 from ebbtide.record.files import ANOMALIES_DIR

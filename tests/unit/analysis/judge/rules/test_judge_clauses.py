@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from judge_records import ELR_OFF, ELR_ON, Story, by_name, last_replica_standing, ns
 
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import finding
+from analysis.judge.rules.clause import Clause, finding
 from analysis.judge.rules.registry import CLAUSES
 from analysis.judging import one_record as judging
 

@@ -29,7 +29,7 @@ NAME = "no-leader-twice-in-a-row"
 
 RULE = """'Ours: none.'
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import finding
+from analysis.judge.rules.clause import finding
 
 def _check(judged):
     {body}
