@@ -33,7 +33,7 @@ from pyspark.sql import SparkSession
 
 from analysis.judge.rules import registry
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.record import row_batches
+from analysis.record import scans
 from analysis.record.record import Record
 from analysis.rows import summing
 from bench.reconcile_mutants import Mutant, all_mutants, is_only_narrowed
@@ -47,7 +47,7 @@ HISTORIES = 5
 """How many random histories each mutant is tested with."""
 
 _BLOCKS_MAX = summing.BLOCKS_MAX
-BATCHES = (row_batches.BATCH_ROWS, 5)
+BATCHES = (scans.BATCH_ROWS, 5)
 """The sizes of the batches in which NumPy reads the rows: the ordinary size, and one that splits every group."""
 
 
@@ -100,7 +100,7 @@ class Suite:
         if self._narrowed:
             ways += [(True, rows) for rows in (BATCHES[:1] if only_narrowed is False else BATCHES)]
         for narrows, batch_rows in ways:
-            row_batches.BATCH_ROWS = batch_rows
+            scans.BATCH_ROWS = batch_rows
             summing.BLOCKS_MAX = _BLOCKS_MAX if narrows else -1
             try:
                 found = reconcile_all(spark, self._records)

@@ -13,7 +13,7 @@ from types import ModuleType
 from analysis.items import summary
 from analysis.reconcile import commits, copies, crowds, history
 from analysis.record import groups as rows_groups
-from analysis.record import row_batches as batches
+from analysis.record import scans as batches
 from analysis.rows import choose, compare, replicas, small_tables, values
 
 Mutant = tuple[ModuleType, str, str]
@@ -76,7 +76,7 @@ def all_mutants() -> tuple[Mutant, ...]:
     return tuple(mutant for kind in modules() for mutant in getattr(kind, "MUTANTS", ())) + _SHARED
 
 
-_OF_CHOSEN_ROWS = ("groups", "row_batches", "compare", "values", "replicas", "send_order", "choose")
+_OF_CHOSEN_ROWS = ("groups", "scans", "compare", "values", "replicas", "send_order", "choose")
 
 
 def is_only_narrowed(mutant: Mutant) -> bool:

@@ -18,8 +18,7 @@ from analysis.causes.evidence import NEVER, UNKNOWN, AckedSends, Flags, Ints, Re
 from analysis.record.files import RecordFiles
 from analysis.record.groups import parts_of
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from ebbtide.rules.table import LOST, VANISHED
 
 _WHOLE_MAX = 2_000_000

@@ -18,8 +18,8 @@ from analysis.compare.differences import (
     sentences_of,
     why_incomplete_of,
 )
-from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
+from analysis.record.whole import ended_before_sending
 from analysis.report.drawing.layout import LEGEND, draw
 from analysis.report.drawing.model import DrawnPartition
 from analysis.report.html import REPORT, fit_class, page_script, page_style

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from analysis.explain.table_rows import TableRow, find_rows
-from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
+from analysis.record.whole import ended_before_sending
 from ebbtide.errors import UsageError
 from ebbtide.journal.payload import PRODUCER_SHIFT
 from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition

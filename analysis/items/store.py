@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from analysis.reconcile.items import PUBLIC, RUN
+from analysis.reconcile.work import PUBLIC, RUN
 from analysis.remote.record import RemoteRecord
 from analysis.spark.sql import DataFrame
 from ebbtide.errors import HarnessError

@@ -40,11 +40,10 @@ from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from analysis.judge.trace.of_run import seen_actions
 from analysis.judging.scans import SCANS, SCANS_IF_POSSIBLE
 from analysis.reconcile.model import LostCommits, LostRange, VanishedRange
-from analysis.record.nothing_sent import ended_before_sending
+from analysis.record.files import Missing
 from analysis.record.protocol import judged_by
 from analysis.record.record import Record
-from analysis.record.small_files import Missing
-from analysis.record.whole import is_evidence_whole, is_raw_whole
+from analysis.record.whole import ended_before_sending, is_evidence_whole, is_raw_whole
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, check_ended
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS_SPELLED

@@ -49,7 +49,7 @@ G = TypeVar("G", bound=ItemGroup)
 
 
 class GroupsOfKind(msgspec.Struct, frozen=True, kw_only=True):
-    """How a kind of anomaly groups its items, in SQL on the columns of `analysis.reconcile.items`.
+    """How a kind of anomaly groups its items, in SQL on the columns of `analysis.reconcile.work`.
 
     - `into`: what a group is. Kinds may share it.
     - `by`: besides the partition, what the items of a group have in common.

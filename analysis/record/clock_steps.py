@@ -22,8 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.record.files import RecordFiles
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from analysis.record.timeline import Timeline
 from ebbtide.record.rows import Row
 from ebbtide.record.steps import StepEntry

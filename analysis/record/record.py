@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.record.clock_steps import AGREE_NS, CLOCKS_AGREE_NS, Span, StepsBack, unsure_spans
 from analysis.record.elections import ElectionEvent, all_elections
-from analysis.record.files import RecordFiles
+from analysis.record.files import Missing, RecordFiles
 from analysis.record.protocol import RulesInForce
 from analysis.record.requests import Request, requests
 from analysis.record.scans import R, Scan, feed_table
-from analysis.record.small_files import Missing
 from analysis.record.timeline import Timeline, load_timeline, watched_timeline
 from analysis.record.traffic import Traffic, WireRow
 from analysis.record.whole import Gap, gaps_of

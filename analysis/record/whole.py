@@ -22,9 +22,9 @@ from packaging.version import InvalidVersion, Version
 
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import EVIDENCE
-from analysis.record.files import RecordFiles
-from analysis.record.small_files import Missing
+from analysis.record.files import Missing, RecordFiles
 from ebbtide.errors import UsageError
+from ebbtide.journal.convert import has_journals
 from ebbtide.record.clients import CLIENTS_DIR
 from ebbtide.record.contents import is_of_record
 from ebbtide.record.files import RAW_DIR, WITNESS_DIR
@@ -32,6 +32,7 @@ from ebbtide.record.manifest import ACKS, Manifest
 from ebbtide.record.steps import STEPS
 from ebbtide.record.sums import changed_files, files_below, files_of_run
 from ebbtide.record.tables import TABLES
+from ebbtide.record.verdict import Counts
 from ebbtide.releases import first_with
 from ebbtide.releases.builds import number_of
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
@@ -347,3 +348,23 @@ def _gaps_by_configs(record: RecordFiles) -> Iterator[Gap]:
             "feature levels",
             f"manifest.json and the metadata log (configs) differ in the level of {', '.join(differing)}",
         )
+
+
+_TABLES = ("sends", "polls", "replicas")
+"""The tables that have a row for a record that a client sent."""
+
+
+def ended_before_sending(record: RecordFiles, counts: Counts) -> bool:
+    """Whether the run did not complete, and nothing was sent before.
+
+    `counts` are those of its judgement. A record that lost its tables has no rows either: then the counts or SHA256SUMS
+    may have what was there. A complete run without rows is such a copy too, so nothing can be said of its records.
+    """
+    if record.manifest.status == "complete" or counts.sends or counts.polls:
+        return False
+    if has_journals(record.folder):
+        return False
+    left = (name for name in record.sums or {} if Path(name).parts[0].partition(".")[0] in _TABLES)
+    if record.folder.missing(left):
+        return False
+    return not any(file.footer.num_rows for table in _TABLES for file in record.files(table))

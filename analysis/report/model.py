@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from analysis.record.files import Missing
 from analysis.record.record import Record
-from analysis.record.small_files import Missing
 from analysis.record.timeline import Timeline, TopicPartition
 from analysis.report.drawing.layout import draw
 from analysis.report.drawing.model import DrawnPicture

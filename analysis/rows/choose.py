@@ -20,8 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from analysis.record.groups import BITS, Bools, Ints
-from analysis.record.row_batches import RowGroup, Rows, batches, for_each, row_groups
-from analysis.record.scans import Scan, fed, feed_table
+from analysis.record.scans import RowGroup, Rows, Scan, batches, fed, feed_table, for_each, row_groups
 from analysis.rows.clients import placed_sends
 from analysis.rows.summing import BLOCKS_MAX, SummedRun
 from ebbtide.record.tables import TABLES

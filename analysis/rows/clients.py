@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from analysis.record.groups import BITS, Bools, Groups, Ints, added_up, bit_of, hashed, parts_of
-from analysis.record.row_batches import Rows
+from analysis.record.scans import Rows
 from analysis.rows.buckets import BLOCK_SUM, VALUE_SUM, SumStore
 from analysis.rows.deletions import CLOCK_NS, Deletion
 from analysis.rows.facts import PollFacts, SendFacts

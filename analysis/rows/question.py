@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from analysis.record.groups import Ints
 from analysis.record.record import Record
-from analysis.record.row_batches import BatchReader
+from analysis.record.scans import BatchReader
 from analysis.rows.clients import ClientSums
 from analysis.rows.compare import ComparedBlocks, PartitionBlocks, PartitionEnds, places_of
 from analysis.rows.facts import Facts

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis.record.groups import BITS, Groups, Ints, hashed
-from analysis.record.row_batches import Rows
-from analysis.record.scans import feed_table
+from analysis.record.scans import Rows, feed_table
 from analysis.rows.buckets import BLOCK_SUM, SumStore
 from analysis.rows.facts import Facts
 from analysis.rows.question import KindAnswer, KindQuestion, Place, RunSums

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.record.groups import Bools, Ints
-from analysis.record.row_batches import Rows
+from analysis.record.scans import Rows
 from analysis.record.timeline import Timeline
 from analysis.rows.clients import NO_EPOCH
 from analysis.rows.facts import CheckpointFacts, CommitFacts, CopyFacts, EpochFacts, Peak, ServedFacts

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from analysis.judge.outcome.prediction import known_bug_of
-from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
+from analysis.record.whole import ended_before_sending
 from ebbtide.record.outcomes import PROTOCOL_SAYS, allows_everything, count_lost_without_cause
 from ebbtide.record.properties import needed_unknown_clauses
 from ebbtide.record.verdict import Verdict

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from analysis.record.files import Missing
 from analysis.record.record import Record
-from analysis.record.small_files import Missing
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest

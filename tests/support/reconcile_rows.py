@@ -19,7 +19,7 @@ from records import RecordBuilder, as_record
 from analysis.judge.rules import registry
 from analysis.judge.rules.appends import send_order
 from analysis.record.record import Record
-from analysis.record.row_batches import RowGroup, Rows, row_groups
+from analysis.record.scans import RowGroup, Rows, row_groups
 from analysis.record.table_files import TableFile
 from analysis.rows import choose, summing
 from ebbtide.record.tables import TABLES

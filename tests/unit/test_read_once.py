@@ -201,7 +201,7 @@ TAKE_A_PATH = {
     "judge/rules/own.py:own_rules": "the files of rules that a user named",
     "judge/rules/own.py:read_own_rule": "the file of a user's rule",
     "record/files.py:is_same": "two files of a table, which the folder named",
-    "record/small_files.py:_in_words": "the place of an error",
+    "record/files.py:_in_words": "the place of an error",
 }
 """The functions in these folders that take a path all the same, and what it is."""
 

@@ -11,8 +11,7 @@ import msgspec
 from analysis.causes.from_record import EvidentRecord
 from analysis.judge.causes.attribution import LostPart, attribute_loss, attribute_regression
 from analysis.judge.causes.gone_topics import of_gone_topics
-from analysis.judge.causes.lost_commits import attributed_commits
-from analysis.judge.causes.repeated_inputs import attributed_repeats
+from analysis.judge.causes.lost_commits import attributed_commits, attributed_repeats
 from analysis.judge.causes.vanished import attribute_vanished
 from analysis.judge.history.evidence import (
     AnyAnomaly,

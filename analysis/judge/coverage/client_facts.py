@@ -16,8 +16,7 @@ from typing import ClassVar, Final
 from analysis.judge.history.stretches import SeenStretch, StretchesSeen
 from analysis.record.elections import elections_of
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from ebbtide.coverage_fact import About, Fact
 from ebbtide.record.manifest import ACKS
 

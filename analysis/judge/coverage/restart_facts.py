@@ -17,8 +17,7 @@ from analysis.judge.history.steps import client_downs
 from analysis.judge.rules.groups.positions import groups_of, why_unknown_membership
 from analysis.record.groups import BITS
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from ebbtide.coverage_fact import Fact
 from ebbtide.journal.outcomes import UNRESOLVED
 

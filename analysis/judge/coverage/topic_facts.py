@@ -11,8 +11,7 @@ import numpy as np
 from analysis.judge.history.log_lines import UNREADABLE, logs_of, node_lines, time_ns
 from analysis.record.groups import Ints
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from ebbtide.coverage_fact import Fact
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.topic_lives import TopicLives

@@ -17,8 +17,7 @@ import numpy as np
 
 from analysis.record.groups import Ints, added_up
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from ebbtide.coverage_fact import Fact
 
 FACTS = (

@@ -25,8 +25,7 @@ import numpy as np
 
 from analysis.judge.history.evidence import Row
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from analysis.record.timeline import MILLISECOND_NS, Timeline
 from ebbtide.coverage_fact import Fact
 from ebbtide.errors import UsageError

@@ -26,8 +26,7 @@ from analysis.judge.history.evidence import Row
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.groups import Ints
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 
 _SENT_AGAIN_NS = 20_000_000_000
 """How long before the stretch a record was sent that may have been sent again in it."""

@@ -9,8 +9,7 @@ import numpy as np
 
 from analysis.judge.history.evidence import Row
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 
 
 class CommitOf(NamedTuple):

@@ -26,8 +26,7 @@ from analysis.causes.evidence import NEVER
 from analysis.judge.history.evidence import Row
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.tables import SENT_ONCE_NS
 from ebbtide.scenario.internal_topics import OFFSETS_TOPIC

@@ -22,8 +22,7 @@ from analysis.judge.history.log_lines import Truncation, truncations
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.groups import Ints
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from ebbtide.record.rows import PartitionState
 
 

@@ -18,8 +18,7 @@ import numpy as np
 from analysis.judge.history.evidence import Row
 from analysis.record.groups import Ints
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 
 
 class EpochStarts(NamedTuple):

@@ -18,8 +18,7 @@ import numpy as np
 
 from analysis.record.groups import added_up
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from ebbtide.logs.batches import Batch, ends_with_commit
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import TopicPartition, partition_folders, segment_files

@@ -19,8 +19,7 @@ import numpy as np
 from analysis.judge.history.evidence import Row
 from analysis.record.groups import Bools, Ints
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 
 _SEQUENCES = 1 << 31
 """The sequence after 2^31 - 1 is 0."""

@@ -22,8 +22,7 @@ import numpy as np
 from analysis.judge.history.evidence import Row
 from analysis.record.groups import Ints, added_up
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from analysis.record.timeline import Timeline
 from ebbtide.logs.segments import TopicPartition
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from analysis.record.groups import Bools, Ints
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 
 
 class SentValues:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 import numpy as np
 
 from analysis.record.groups import Bools, Groups, Ints
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 
 if TYPE_CHECKING:
     from analysis.record.record import Record

@@ -17,8 +17,7 @@ from analysis.judge.history.contact import LEARNS_WITHIN_NS, Interval, LeaderCon
 from analysis.judge.history.evidence import Row
 from analysis.record.groups import Bools, Ints
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import TABLES
 from ebbtide.scenario.steps.table import CUT_KINDS

@@ -10,8 +10,7 @@ import msgspec
 
 from analysis.judge.history.service_cells import POLLED, ServiceCell, ServiceCells
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from analysis.record.timeline import TopicPartition
 from analysis.report.picture.model import BIN_NS, LogEnds, OffsetPoint, RecordCounts
 from ebbtide.record.steps import StepEntry

@@ -21,8 +21,7 @@ from __future__ import annotations
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.appends.idempotence import is_idempotent
 from analysis.judge.rules.appends.send_order import INVERSIONS, Disordered
-from analysis.reconcile.items import items_of
-from analysis.reconcile.work import Work
+from analysis.reconcile.work import Work, items_of
 from analysis.rows.facts import Facts
 from analysis.spark.columns import PARTITION
 from analysis.spark.parts import union

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.appends.idempotence import is_idempotent
-from analysis.reconcile.items import item
 from analysis.reconcile.model import Duplicates, GroupsOfKind
+from analysis.reconcile.work import item
 from analysis.rows.facts import Facts
 from analysis.rows.values import OF_VALUES
 from analysis.spark.sql import Column, F

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from analysis.record.groups import BITS, Bools, Ints
 from analysis.record.record import Record
-from analysis.record.row_batches import RowGroup, Rows, batches, for_each, row_groups
+from analysis.record.scans import RowGroup, Rows, batches, for_each, row_groups
 from analysis.rows.question import KindAnswer, KindQuestion, Place, RowType, RunSums
 
 Producer: TypeAlias = tuple[str, int, int]

@@ -20,8 +20,7 @@ from __future__ import annotations
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.groups.commits_asked import CommitsAsked
 from analysis.reconcile import commits
-from analysis.reconcile.items import items_of
-from analysis.reconcile.work import Work
+from analysis.reconcile.work import Work, items_of
 from analysis.spark.sql import Column, DataFrame, F, Window
 
 

@@ -18,8 +18,7 @@ from analysis.judge.history.evidence import Row
 from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
 from analysis.record.groups import added_up
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 
 Place = tuple[str, str, int]
 """A group, and a partition of the topic that it reads."""

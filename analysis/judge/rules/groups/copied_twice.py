@@ -15,8 +15,7 @@ from __future__ import annotations
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.groups.copies_asked import CopiesAsked
 from analysis.reconcile import copies
-from analysis.reconcile.items import items_of
-from analysis.reconcile.work import Work
+from analysis.reconcile.work import Work, items_of
 from analysis.spark.sql import DataFrame, F
 from ebbtide.coverage_fact import Fact
 

@@ -17,8 +17,7 @@ import numpy as np
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 
 _ABOUT = ("group", "topic", "partition")

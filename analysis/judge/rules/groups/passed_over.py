@@ -31,9 +31,8 @@ from __future__ import annotations
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.groups.positions import PASSED, LeftOut
 from analysis.reconcile.final_log_rows import session_ranges
-from analysis.reconcile.items import items_of
 from analysis.reconcile.undone_deletions import may_have_been_deleted
-from analysis.reconcile.work import Work
+from analysis.reconcile.work import Work, items_of
 from analysis.spark.columns import PARTITION, can_be_hidden
 from analysis.spark.sql import DataFrame, F
 

@@ -24,7 +24,7 @@ from analysis.reconcile.final_log_rows import SESSIONS
 from analysis.reconcile.undone_deletions import with_undone_deletions
 from analysis.record.groups import BITS, Bools, Ints, parts_of
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
+from analysis.record.scans import Rows
 from analysis.rows.compare import ComparedBlocks
 from analysis.rows.facts import Facts
 from analysis.rows.question import KindAnswer, KindQuestion, Place, RowType, RunSums

@@ -37,12 +37,11 @@ from pathlib import Path
 import numpy as np
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.items import items_of
 from analysis.reconcile.model import GroupsOfKind, HwRegression
-from analysis.reconcile.work import Work
+from analysis.reconcile.work import Work, items_of
 from analysis.record.groups import Ints
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
+from analysis.record.scans import Rows
 from analysis.rows.facts import Facts
 from analysis.rows.question import KindAnswer, KindQuestion, Place, RunSums
 from analysis.spark.columns import runs_where

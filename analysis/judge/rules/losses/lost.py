@@ -57,8 +57,8 @@ from collections.abc import Sequence
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.losses.acked_rows import is_lost, why_no_loss_is_judged
 from analysis.reconcile.crowds import LISTED
-from analysis.reconcile.items import item
 from analysis.reconcile.model import GroupsOfKind, LostRange
+from analysis.reconcile.work import item
 from analysis.rows.facts import Facts
 from analysis.rows.values import OF_VALUES
 from analysis.spark.columns import runs_where

@@ -26,8 +26,7 @@ import pyarrow as pa
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.losses.not_in_place import GROUPS
 from analysis.reconcile import crowds
-from analysis.reconcile.items import items_of
-from analysis.reconcile.work import Work
+from analysis.reconcile.work import Work, items_of
 from analysis.rows.facts import Facts
 from analysis.rows.replicas import Replicas
 from analysis.spark.columns import PARTITION

@@ -36,7 +36,7 @@ from collections.abc import Sequence
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.losses.acked_rows import is_lost
 from analysis.judge.rules.losses.not_in_place import GROUPS
-from analysis.reconcile.items import item
+from analysis.reconcile.work import item
 from analysis.rows.facts import Facts
 from analysis.rows.values import OF_VALUES
 from analysis.spark.columns import deletions_by_run, runs_where, was_deleted

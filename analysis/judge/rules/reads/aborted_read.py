@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.items import item
 from analysis.reconcile.model import AbortedReads, GroupsOfKind
+from analysis.reconcile.work import item
 from analysis.rows.facts import Facts
 from analysis.rows.values import OF_VALUES
 from analysis.spark.sql import Column, F

@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.items import items_of
-from analysis.reconcile.work import Work
-from analysis.record.row_batches import Rows
+from analysis.reconcile.work import Work, items_of
+from analysis.record.scans import Rows
 from analysis.rows.facts import Facts
 from analysis.rows.question import KindAnswer, KindQuestion, RunSums
 from analysis.spark.sql import DataFrame

@@ -35,12 +35,11 @@ import numpy as np
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.final_log_rows import OfFinalRead, mark_final_log_rows, readable_blocks
-from analysis.reconcile.items import items_of
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
-from analysis.reconcile.work import Work
+from analysis.reconcile.work import Work, items_of
 from analysis.record.groups import BITS, Bools, Ints, bit_count, bit_of
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
+from analysis.record.scans import Rows
 from analysis.rows.facts import Facts
 from analysis.rows.question import Place, RunSums
 from analysis.spark.columns import BLOCK, PARTITION, block_of

@@ -25,9 +25,8 @@ from __future__ import annotations
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.final_log_rows import OfFinalRead, readable_blocks, session_ranges
-from analysis.reconcile.items import items_of
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
-from analysis.reconcile.work import Work
+from analysis.reconcile.work import Work, items_of
 from analysis.record.groups import BITS
 from analysis.rows.facts import Facts
 from analysis.rows.question import Place, RunSums

@@ -24,9 +24,8 @@ import pyarrow as pa
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.transactions.verification import asked_no_coordinator
-from analysis.reconcile.items import items_of
 from analysis.reconcile.model import GroupsOfKind, HangingTransaction
-from analysis.reconcile.work import Work
+from analysis.reconcile.work import Work, items_of
 from analysis.record.groups import BITS
 from analysis.rows.facts import Facts
 from analysis.rows.question import KindAnswer, KindQuestion, RunSums

@@ -11,8 +11,7 @@ from judge_records import Story, ns
 from records import as_record
 
 from analysis.record.record import Record
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan, feed_table
+from analysis.record.scans import Rows, Scan, feed_table
 from ebbtide.errors import UsageError
 
 

@@ -13,8 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
-from analysis.record.row_batches import Rows
-from analysis.record.scans import Scan
+from analysis.record.scans import Rows, Scan
 from analysis.rows.policies import PolicyFacts, compacted_topics, default_policy
 from bench.reconciling import reconcile
 from ebbtide.errors import UsageError

@@ -22,9 +22,9 @@ from analysis.judge.rules.losses.hw_regression import Lower
 from analysis.judge.rules.reads.poll_skip import Skips
 from analysis.judge.rules.reads.unseen import Unseen
 from analysis.reconcile.model import HwRegression
-from analysis.record import row_batches as batches
+from analysis.record import scans as batches
 from analysis.record.groups import Groups, Ints, bit_count, hashed, highest_bit
-from analysis.record.row_batches import row_groups
+from analysis.record.scans import row_groups
 from analysis.rows import buckets
 from analysis.rows.buckets import VALUE_SUM, SumStore
 from analysis.rows.choose import OffsetBlocks, ValueBlocks
