@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from analysis.causes.columns import RowsOfPartitions
 from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
 from analysis.judge.causes.blame import (
     attributed,
@@ -21,9 +22,16 @@ from analysis.judge.causes.blame import (
     losses_of,
     regressions_of,
 )
+from analysis.judge.coverage.client_facts import ReadPastElections
 from analysis.judge.coverage.registry import coverage
+from analysis.judge.coverage.restart_facts import GotAgain, LeftUnanswered
+from analysis.judge.coverage.topic_facts import ReadAgain
+from analysis.judge.coverage.transaction_facts import MarkerEpochs
 from analysis.judge.doubts import why_unproven, without_doubtful_causes, without_doubtful_findings
+from analysis.judge.history.answers import CompareAnswers
 from analysis.judge.history.evidence import AnyAnomaly, AttributedAnomaly, blamed_of
+from analysis.judge.history.sent import CountAckedSends, CountCopies
+from analysis.judge.history.service_cells import ServiceCells
 from analysis.judge.outcome.deciding import decide
 from analysis.judge.outcome.prediction import (
     ObservedRun,
@@ -38,12 +46,14 @@ from analysis.judge.rules.clause import CheckedClause, Judged, check_all
 from analysis.judge.rules.own import own_rules_in_use
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from analysis.judge.trace.of_run import seen_actions
-from analysis.judging.scans import SCANS, SCANS_IF_POSSIBLE
 from analysis.reconcile.model import LostCommits, LostRange, VanishedRange
+from analysis.record.clock_steps import StepsBack
 from analysis.record.files import Missing
 from analysis.record.protocol import judged_by
 from analysis.record.record import Record
+from analysis.record.scans import Scan
 from analysis.record.whole import ended_before_sending, is_evidence_whole, is_raw_whole
+from analysis.report.picture.series import ObservedOffsets
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, check_ended
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS_SPELLED
@@ -64,6 +74,22 @@ from ebbtide.untrusted.values import decoding
 if TYPE_CHECKING:
     from analysis.reconcile.model import Reconciliation
 
+SCANS: tuple[type[Scan[Any]], ...] = (
+    CompareAnswers,
+    CountAckedSends,
+    CountCopies,
+    GotAgain,
+    LeftUnanswered,
+    MarkerEpochs,
+    ObservedOffsets,
+    ReadAgain,
+    ReadPastElections,
+    ServiceCells,
+    StepsBack,
+    *dict.fromkeys(scan for clause in CLAUSES for scan in clause.scans),
+)
+"""What judging asks of the rows of a record, so that one pass over each table answers all of it."""
+
 
 def prepare_record(folder: RecordFolder) -> Record:
     """Return the record in a folder, with its tables complete.
@@ -72,7 +98,7 @@ def prepare_record(folder: RecordFolder) -> Record:
     """
     check_ended(folder)
     record = complete_tables(Record.at(folder))
-    record.asked, record.asked_if_possible = SCANS, SCANS_IF_POSSIBLE
+    record.asked, record.asked_if_possible = SCANS, (RowsOfPartitions,)
     return record
 
 

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
@@ -25,6 +25,7 @@ from analysis.judge.trace.results import TimelineTrace
 from analysis.reconcile.model import G, Reconciliation, ShownGroup
 from analysis.record.elections import ElectionEvent
 from analysis.record.record import Record
+from analysis.record.scans import Scan
 from ebbtide.own_code import OwnCodeError
 from ebbtide.record.properties import CHECKER_FAILED
 from ebbtide.record.rows import PartitionState
@@ -47,6 +48,7 @@ class Clause(DeclaredRule, frozen=True, kw_only=True):
     - `unknown_when`: why the clause may be unknown, for people.
     - `parts`: the parts of the record that it is checked on, besides the small files; where one of them has a gap, the
       clause is unknown.
+    - `scans`: what it asks of the rows of tables; one pass over each table answers all of it.
     - `reads_timeline`: it cannot be checked without partitions.parquet.
     - `applies`: whether the run has what the clause is on. If not, it is not exercised.
     - `needed`: when a run cannot end as predicted while the clause is unknown. Unless it is `never`, each record that
@@ -61,6 +63,7 @@ class Clause(DeclaredRule, frozen=True, kw_only=True):
     check: Callable[[Judged], Finding]
     unknown_when: str = ""
     parts: Collection[str] = ()
+    scans: tuple[type[Scan[Any]], ...] = ()
     reads_timeline: bool = True
     applies: Callable[[Judged], bool] | None = None
     needed: Needed = "always"
@@ -138,6 +141,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     status: PropertyStatus
     evidence: tuple[Row, ...] = ()
     cases: int | None = None
+
+
+class Compared(NamedTuple):
+    """What a scan found: how many cases it compared, and the evidence of those that break the clause."""
+
+    cases: int
+    breaches: Sequence[Row]
 
 
 def finding(

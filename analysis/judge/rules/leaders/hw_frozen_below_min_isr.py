@@ -44,6 +44,7 @@ def _check(judged: Judged) -> Finding:
 RULE = Clause(
     kip="KIP-966",
     check=_check,
+    scans=(StretchesSeen,),
     parts=("watermarks",),
     needed="if-hw-predicted",
     compares_times=True,

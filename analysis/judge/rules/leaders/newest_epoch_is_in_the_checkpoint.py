@@ -63,6 +63,7 @@ def _why_taken(record: Record, broker: int) -> str | None:
 RULE = Clause(
     kip="KIP-101",
     check=_check,
+    scans=(FindHwsBelowStart,),
     reads_timeline=False,
     parts=("replicas",),
     needed="never",

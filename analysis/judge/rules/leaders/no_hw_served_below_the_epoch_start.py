@@ -20,6 +20,7 @@ def _check(judged: Judged) -> Finding:
 RULE = Clause(
     kip="KIP-207",
     check=_check,
+    scans=(FindHwsBelowStart,),
     reads_timeline=False,
     parts=("watermarks", "replicas"),
     needed="never",

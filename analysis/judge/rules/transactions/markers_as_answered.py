@@ -59,6 +59,7 @@ def _is_wrong(outcome: Outcome, marker: Marker) -> bool:
 RULE = Clause(
     kip="KIP-98",
     check=_check,
+    scans=(LastOfTransactions,),
     applies=lambda judged: any(one.transactional for one in judged.record.manifest.producers.values()),
     reads_timeline=False,
     parts=("sends",),
