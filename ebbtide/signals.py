@@ -3,7 +3,8 @@
 `interrupt_on_signals` is the way of the command: its handlers stay for as long as the process lives.
 `unwind_on_signals` does the same within a block, for a process that is not the command. A signal that comes while
 the stack is unwound already is not raised again, so that a second SIGTERM or Ctrl-C cuts no clean-up short. A signal
-that the process was started to ignore (`nohup`, `&` in a script) stays ignored.
+that comes during an import is raised after it. A signal that the process was started to ignore (`nohup`, `&` in a
+script) stays ignored.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals with which users, `timeout`, service managers and closed terminals end a process."""
 
 _UNHANDLED = (signal.SIG_DFL, signal.default_int_handler)
-_came: list[int] = []
-"""The signals that began to unwind the stack of this process."""
+_AGAIN_S = 0.001
+"""A signal that came during an import comes again after so long, until the import has ended."""
 _STILL = "still cleaning up; to end at once: kill -9, then ebbtide clean"
 
 
@@ -32,16 +33,28 @@ def _interrupter(exit_code: int | None) -> Callable[[int, FrameType | None], Non
     `exit_code` None: the code that a shell reports for the signal.
     """
 
-    def interrupt(number: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         if is_interrupt(sys.exception()):
             _say_still_cleaning()
             return
-        _came.append(number)
+        if _is_importing(frame):
+            signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+            return
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + number if exit_code is None else exit_code)
 
     return interrupt
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a frame belongs to an import, in which compiled code drops what a handler raises."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _say_still_cleaning() -> None:
@@ -66,7 +79,7 @@ def interrupt_on_signals(exit_code: int) -> None:
 
 def ignore_signals() -> None:
     """Ignore SIGINT, SIGTERM and SIGHUP from now on: the process has its exit code, and ends."""
-    for number in ENDING:
+    for number in (*ENDING, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -87,8 +100,6 @@ def unwind_on_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if unhandled:
-            _came.clear()
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -101,14 +112,6 @@ def is_interrupt(error: BaseException | None) -> bool:
             return True
         error = error.__context__
     return False
-
-
-def was_interrupted(error: BaseException) -> bool:
-    """Whether `error` is an interrupt, or this process got one before.
-
-    An import of compiled code may drop the interrupt, and raise an `ImportError` without it.
-    """
-    return bool(_came) or is_interrupt(error)
 
 
 def exit_code_of(status: int, interrupted: int) -> int:

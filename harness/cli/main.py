@@ -24,7 +24,7 @@ import click
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, UsageError
 from ebbtide.shown_text import without_middle
-from ebbtide.signals import is_interrupt, was_interrupted
+from ebbtide.signals import is_interrupt
 from ebbtide.streams import ignore_closed_pipes, print_verbatim, shown_output
 from harness.cli.command import Args, Group, ParsedCommand
 from harness.cli.mistakes import error_of, with_whole_command
@@ -103,7 +103,7 @@ def _main(argv: Sequence[str] | None) -> int:
         _print_error("interrupted")
         return ExitCode.HARNESS_FAILED
     except Exception as error:
-        if was_interrupted(error):
+        if is_interrupt(error):
             _print_error("interrupted")
         elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             _print_error(

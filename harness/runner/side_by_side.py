@@ -41,7 +41,7 @@ from ebbtide.scenario.steps.process import RollingStep, UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.shown_console import PlainTextConsole
 from ebbtide.shown_text import shown_path
-from ebbtide.signals import defer_signals, unwind_on_signals, was_interrupted
+from ebbtide.signals import defer_signals, is_interrupt, unwind_on_signals
 from harness.runner.display import Display, PlainDisplay
 from harness.runner.gates import Gate
 from harness.runner.run import RunRequest, run_scenario
@@ -326,7 +326,7 @@ def _run_in_child(
         except EbbtideError as error:
             end = error
         except Exception as error:
-            if was_interrupted(error):
+            if is_interrupt(error):
                 raise SystemExit(1) from error
             traceback.print_exc(file=file)
             end = HarnessError(f"a run ended by a bug in ebbtide: {type(error).__name__}: {error}", where=str(log))

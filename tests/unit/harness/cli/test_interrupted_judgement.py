@@ -21,7 +21,8 @@ pytestmark = pytest.mark.spark
 
 def _has_jvm(pid: int) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
-        return any(child.name() == "java" for child in psutil.Process(pid).children(recursive=True))
+        children = psutil.Process(pid).children(recursive=True)
+        return any("PythonGatewayServer" in " ".join(child.cmdline()) for child in children)
     return False
 
 

@@ -14,11 +14,9 @@ from pathlib import Path
 import pytest
 from live.commands import EBBTIDE
 
-from ebbtide import signals
 from ebbtide.errors import ExitCode
 from ebbtide.signals import ENDING, exit_code_of, is_interrupt
 from ebbtide.waiting import wait_until
-from harness.cli import main as frame
 
 WORKING = """
 import os, signal, sys, types
@@ -212,14 +210,23 @@ def test_a_command_that_died_of_an_ending_signal_at_its_start_was_interrupted(st
     assert exit_code_of(status, ExitCode.HARNESS_FAILED) == code
 
 
-def test_an_interrupt_that_an_import_drops_is_no_internal_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def import_and_lose_the_interrupt(_argv: Sequence[str]) -> int:
-        signals._came.append(signal.SIGINT)
-        raise ImportError("compiled code could not be imported")
+IMPORTING = """
+import signal
+from ebbtide.signals import interrupt_on_signals
 
-    monkeypatch.setattr(signals, "_came", [])
-    monkeypatch.setattr(frame, "_run", import_and_lose_the_interrupt)
-    assert frame.main(["clean"]) == ExitCode.HARNESS_FAILED
-    assert capsys.readouterr().err == "interrupted\n"
+interrupt_on_signals(3)
+import drops_interrupts
+signal.sigtimedwait([], 30)
+print("goes on", flush=True)
+"""
+"""Its import drops an interrupt, as that of compiled code may."""
+
+
+def test_an_interrupt_that_an_import_would_drop_comes_after_it(tmp_path: Path) -> None:
+    raises = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGTERM)\nexcept BaseException:\n    pass\n"
+    (tmp_path / "drops_interrupts.py").write_text(raises)
+    words = [sys.executable, "-c", IMPORTING]
+    done = subprocess.run(
+        words, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(tmp_path)}, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
