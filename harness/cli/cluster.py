@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
@@ -248,21 +248,36 @@ def _status(name: str | None, *, as_json: bool) -> ExitCode:
             print("\n" if number else "", end="")
             _print_status(status)
             for name, node in status.nodes.items():
-                print(f"  {name:<16}{', '.join(filter(None, (node.state, node.registration)))}")
+                is_stale = node.state == "down" and node.registration == "unfenced"
+                note = " until its session ends, within seconds" if is_stale else ""
+                print(f"  {name:<16}{', '.join(filter(None, (node.state, node.registration)))}{note}")
             for row in status.partitions:
                 print(f"  {describe(row)}")
             for fault in status.broken:
                 proof = "" if fault.proven else ", without proof"
                 print(f"  broken:   {' '.join(filter(None, (fault.step, fault.whom)))}{proof}")
+            for step in _steps_that_repair(status):
+                print(f"  next:     ebbtide cluster fault {step} --cluster {status.name}")
     if not found and not as_json:
         print(f"no cluster is running\nnext: {NONE_UP}")
     return ExitCode.AS_PREDICTED
 
 
+def _steps_that_repair(status: ClusterStatus) -> Iterable[str]:
+    """Return the steps that end what is broken, each once, in the order in which they work."""
+    from ebbtide.scenario.steps.table import HEALED_BY
+
+    roles = {node.id: shlex.quote(f"{node.role}({node.id})") for node in status.nodes.values()}
+    healers = [(HEALED_BY[fault.step], fault.nodes) for fault in status.broken]
+    steps = [f"{kind} {roles[node]}" for kind, nodes in healers if kind != "heal" for node in nodes]
+    steps += [kind for kind, _ in healers if kind == "heal"]
+    remedies = {"down": "start", "paused": "resume"}
+    steps += [f"{remedies[node.state]} {roles[node.id]}" for node in status.nodes.values() if node.state in remedies]
+    return dict.fromkeys(steps)
+
+
 def _print_status(status: ClusterStatus) -> None:
     """Print how to reach, break and stop a cluster."""
-    from harness.daemon.client_place import namespace_prefix
-
     brokers = sum(node.role == "broker" for node in status.nodes.values())
     counts = {"broker": brokers, "controller": len(status.nodes) - brokers}
     nodes = ", ".join(f"{count} {role}{'s' if count != 1 else ''}" for role, count in counts.items())
@@ -274,11 +289,11 @@ def _print_status(status: ClusterStatus) -> None:
     print(f"  brokers:  {','.join(status.bootstrap)}, reached from the clients' network namespace{only}")
     if status.controllers:
         print(f"  quorum:   {','.join(status.controllers)}, the controllers, reached from there only")
-    print(f"  reach:    ebbtide cluster exec -- CMD, or {shlex.join(namespace_prefix(status))} CMD")
+    print(f"  reach:    ebbtide cluster exec --cluster {status.name} -- CMD")
     if status.published:
         trust = f" with TLS; trust {status.published_ca}" if status.published_ca else ""
         print(f"  publish:  {','.join(status.published)}, reached from this host{trust}")
-    print("  break:    ebbtide cluster fault power-loss 'broker(1)'")
+    print(f"  break:    ebbtide cluster fault power-loss 'broker(1)' --cluster {status.name}")
     print(f"  record:   {shown_path(status.record)}")
     print(f"  end:      ebbtide cluster down {status.name}")
 

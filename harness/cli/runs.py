@@ -205,7 +205,10 @@ def _print(rows: list[RecordRow]) -> None:
         if row.why is not None:
             print(f"{shlex.quote(row.record)}: {row.why}")
             print(f"  next: {row.next}")
-    print("\nnext: ebbtide explain RUN    (a record that it lost)\n      ebbtide analyze RUN    (judges it again)")
+    next_ = ["ebbtide explain RUN    (a record that it lost)"] if any(row.lost or row.own_lost for row in rows) else []
+    if any(row.why is None and not row.plain for row in rows):
+        next_.append("ebbtide analyze RUN    (judges it again)")
+    print("\nnext:", "\n      ".join(next_ or ["ebbtide run last-replica-standing --kafka 3.9.1    (a run to judge)"]))
 
 
 def judged_counts(record: RecordFolder, verdict: Verdict) -> tuple[int | None, int | None]:

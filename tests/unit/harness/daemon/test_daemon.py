@@ -29,6 +29,7 @@ from ebbtide.scenario.words import Duration
 from harness.cli.main import main
 from harness.daemon.client_place import client_environment, namespace_prefix
 from harness.daemon.steps import _spread_replicas
+from harness.runner.display import NodeState
 
 pytestmark = pytest.mark.usefixtures("no_clusters")
 
@@ -198,6 +199,29 @@ def test_the_verbs_talk_to_the_owner(
 ) -> None:
     assert main(line.split()) == code
     assert says in capsys.readouterr().out
+
+
+def test_a_status_names_the_cluster_in_each_command_and_the_steps_that_repair_it(
+    up: Up, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    states = up.session.node_states() | {"broker-1": NodeState("down", "unfenced"), "broker-2": NodeState("paused")}
+    monkeypatch.setattr(up.session, "node_states", lambda: states)
+    for line in ("fault partition --groups clients|broker(1)", "fault fill-disk broker(1)"):
+        assert main(["cluster", *line.split()]) == ExitCode.AS_PREDICTED
+    capsys.readouterr()
+    assert main(["cluster", "status"]) == ExitCode.AS_PREDICTED
+    shown = capsys.readouterr().out.splitlines()
+    assert [line for line in shown if "ebbtide cluster" in line] == [
+        "  reach:    ebbtide cluster exec --cluster one -- CMD",
+        "  break:    ebbtide cluster fault power-loss 'broker(1)' --cluster one",
+        "  end:      ebbtide cluster down one",
+        "  next:     ebbtide cluster fault mend-disk 'broker(1)' --cluster one",
+        "  next:     ebbtide cluster fault heal --cluster one",
+        "  next:     ebbtide cluster fault start 'broker(1)' --cluster one",
+        "  next:     ebbtide cluster fault resume 'broker(2)' --cluster one",
+    ]
+    assert "  broker-1        down, unfenced until its session ends, within seconds" in shown
 
 
 def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
