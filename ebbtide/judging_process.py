@@ -20,6 +20,7 @@ from ebbtide.command import COMMAND
 from ebbtide.errors import HarnessError
 from ebbtide.folding import unfolded_environment
 from ebbtide.judging_progress import EVERY_S, STAGES, last_place, place_of, print_line, progress_line
+from ebbtide.memory import how_ended
 from ebbtide.parent_death import start_tied
 from ebbtide.scratch import JUDGING, remove_abandoned, scratch_folder
 from ebbtide.waiting import WaitExpired, is_readable
@@ -160,9 +161,11 @@ class JudgingProcess:
             while record not in self._answers:
                 first = self._waiting[0]
                 if not self._take_answer():
-                    if first == ended_with:
+                    if first == ended_with and self._process is not None:
                         raise HarnessError(
-                            "the judging process ended twice with this record", where=str(first), got=self._tail()
+                            "the judging process ended twice with this record",
+                            where=str(first),
+                            got=f"{how_ended(self._process.returncode)}\n{self._tail()}",
                         )
                     ended_with = first
                     self._hand_over_again()

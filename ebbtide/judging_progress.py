@@ -1,4 +1,4 @@
-"""Says every 10 s how far judging is: the stage, the records that are done, and since when.
+"""Says every 10 s how far judging is: the stage, the runs that are done, and since when.
 
 Everybody who waits for a verdict gets these lines, also in a pipe and in pytest.
 """
@@ -38,7 +38,7 @@ def place_of(stage: str) -> str:
 
 def progress_line(since_s: float, done: int, records: int, place: str) -> str:
     """Return the line for those who wait since `since_s` seconds; `place` is that of the stage."""
-    return f"judging for {since_s:.0f} s: {done:,} of {plural(records, 'record')} done, stage {place}"
+    return f"judging for {since_s:.0f} s: {done:,} of {plural(records, 'run')} done, stage {place}"
 
 
 def last_place(text: str) -> str | None:

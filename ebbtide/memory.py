@@ -1,8 +1,9 @@
-"""Says how much memory programs may still take, on a host or in a container with a limit."""
+"""Says how much memory programs may still take, on a host or in a container with a limit, and who lacked it."""
 
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,3 +27,13 @@ def _free_of_container() -> Iterator[int]:
             most, taken = (int((_CGROUPS / name).read_text()) for name in (limit, used))
             stat = (_CGROUPS / limit).with_name("memory.stat").read_text()
             yield most - taken + int(dict(line.split() for line in stat.splitlines())[cached])
+
+
+def how_ended(status: int) -> str:
+    """Return how a process ended, and for SIGKILL how to see whether the kernel sent it because memory ran out.
+
+    `status` is a `Popen.returncode` or the exit code of a shell or container.
+    """
+    how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
+    is_killed = status in (-signal.SIGKILL, 128 + signal.SIGKILL)
+    return f"{how}; did memory run out? dmesg | grep -i 'killed process'" if is_killed else how

@@ -18,6 +18,7 @@ from cluster.runtime.base import ClientProcess, StartClient
 from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.errors import Disturbed, HarnessError
+from ebbtide.memory import how_ended
 from ebbtide.record.files import log_command, write_atomically
 from ebbtide.signals import ENDING
 from ebbtide.waiting import WaitExpired, wait_until
@@ -124,7 +125,7 @@ class Client:
     def _refuse_disturbance(self, end: ClientEnd) -> None:
         """Raise `Disturbed` if a process ended by a signal that the harness did not send."""
         if end.exit_code is not None and -end.exit_code in (*ENDING, signal.SIGKILL):
-            how = f"by signal {-end.exit_code}"
+            how = how_ended(end.exit_code)
         elif end.state == ClientState.STOPPED:
             how = "in order, as SIGTERM does it"
         else:

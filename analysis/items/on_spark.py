@@ -114,5 +114,5 @@ def _as_usage_error(error: Exception, records: Sequence[Record]) -> Exception:
     said = next((line for line in str(error).splitlines() if any(word in line for word in _OF_THE_RECORD)), None)
     if said is None:
         return error
-    where = str(records[0]) if len(records) == 1 else f"one of {len(records)} records"
+    where = str(records[0]) if len(records) == 1 else f"one of {len(records)} runs"
     return UsageError("a table's file is damaged", where=where, got=said, allowed="a whole Parquet file")

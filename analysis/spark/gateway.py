@@ -14,6 +14,7 @@ from pyspark.java_gateway import launch_gateway
 
 from analysis.spark.java_start import JavaStart
 from ebbtide.errors import HarnessError
+from ebbtide.memory import how_ended
 from ebbtide.privileges import account_name
 from ebbtide.waiting import wait_until
 
@@ -35,7 +36,7 @@ def connect(start: JavaStart) -> Any:
         timeout_s=_START_TIMEOUT_S,
     )
     if not start.connection_file.is_file():
-        raise HarnessError("the Java process ended", got=f"exit code {process.returncode}")
+        raise HarnessError("the Java process ended", got=how_ended(process.returncode))
     # The port, and the secret with its length before it.
     content = start.connection_file.read_bytes()
     connection = {

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import psutil
 
 from ebbtide.errors import HarnessError, UsageError
+from ebbtide.memory import how_ended
 
 SETTING = "EBBTIDE_SPARK_MEMORY"
 """The environment variable with the heap of Spark's JVM, such as `4g` or `3000m`."""
@@ -60,7 +61,7 @@ def out_of_memory_error(
     if status == -signal.SIGKILL:
         return HarnessError(
             "Spark's Java process was killed",
-            got="SIGKILL, which the kernel sends when the host is out of memory",
+            got=how_ended(status),
             next=f"judge again with more free memory, or with a smaller heap: {SETTING}={max(512, heap_mib // 2)}m "
             "ebbtide analyze RUN",
         )

@@ -19,6 +19,7 @@ from cluster.host.ledger import Ledger
 from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError, UsageError
+from ebbtide.memory import how_ended
 from ebbtide.record.files import log_command
 
 LOOPBACK = "127.0.0.1"
@@ -91,7 +92,7 @@ class HostPorts:
             raise HarnessError(
                 "the published ports do not lead to the brokers",
                 where=", ".join(self.addresses),
-                got=f"the relay ended, exit status {self._relay.wait(_END_TIMEOUT_S)}"
+                got=f"the relay ended: {how_ended(self._relay.wait(_END_TIMEOUT_S))}"
                 if is_heard
                 else f"the ports did not open within {_START_TIMEOUT_S:.0f} s",
                 next=f"{log_command(output)}; then the same command again",
@@ -103,7 +104,7 @@ class HostPorts:
             raise HarnessError(
                 "the relay of published ports ended by itself",
                 where=", ".join(self.addresses),
-                got=f"exit status {status}",
+                got=how_ended(status),
                 next=log_command(self._output),
             )
 

@@ -15,6 +15,7 @@ from cluster.relay.spool import Handles, new_spool
 from cluster.relay.tls import CA_FILE, make_certificate
 from ebbtide import run_clock
 from ebbtide.command import module_command
+from ebbtide.memory import how_ended
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.record.own_producers import WireFacts
 
@@ -72,7 +73,7 @@ class Publication:
         """Return why no more is recorded, once the decoder has failed. Raises `HarnessError` if the relay ended."""
         self._ports.check()
         status = None if self._decoder is None else self._decoder.exit_status()
-        return f"what decodes it ended early, with exit status {status} ({LOGS_DIR}/{_DECODER_LOG})" if status else None
+        return f"what decodes it ended early: {how_ended(status)} ({LOGS_DIR}/{_DECODER_LOG})" if status else None
 
     def end_recording(self) -> WireFacts | None:
         """Make the table `wire`, and return what the table rests on; None if nothing was recorded.

@@ -25,6 +25,7 @@ from cluster.runtime.base import NodeInfo
 from cluster.runtime.jvm import JavaProgram, jvm_options
 from ebbtide import run_clock
 from ebbtide.errors import HarnessError
+from ebbtide.memory import how_ended
 from ebbtide.record.node_times import NodeTimes
 from ebbtide.releases.builds import is_build
 from ebbtide.waiting import wait_until
@@ -120,7 +121,7 @@ class NodeContainer:
                 raise HarnessError(
                     f"the container of {self._node.name} ended before it read its task",
                     where=self._container.name,
-                    got=f"exit code {process.exit_status()}",
+                    got=how_ended(process.exit_status() or 0),
                     next="check that its image has /bin/sh: docker run --rm -it --entrypoint /bin/sh IMAGE",
                 )
             with contextlib.suppress(OSError):  # ENXIO: the shell has not opened the gate yet

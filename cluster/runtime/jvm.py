@@ -27,6 +27,7 @@ from cluster.runtime.properties import cluster_id, format_arguments
 from ebbtide.errors import HarnessError, NodeEnded
 from ebbtide.java import Java, require_java
 from ebbtide.locks import await_lock
+from ebbtide.memory import how_ended
 from ebbtide.properties_file import render
 from ebbtide.record.files import log_command
 from ebbtide.waiting import wait_until
@@ -257,10 +258,7 @@ def end_error(who: str, what: str, status: int | None, log: Path, *, kept: bool 
 
     `kept`: the log stays, so that the error names it.
     """
-    if status is None:
-        how = "still running"
-    else:
-        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
+    how = "still running" if status is None else how_ended(status)
     tail, last = tail_of(log), tail_of(log, LINES_OF_AN_END)
     said = f"{who} {what} ({how}){known_end_clause(last)}"
     where, next = (str(log.parent), log_command(log)) if kept else (None, None)

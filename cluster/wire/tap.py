@@ -21,6 +21,7 @@ from cluster.wire.messages import CONTROL, Arm, Command, Release, Rule, WireEven
 from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError
+from ebbtide.memory import how_ended
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.record.files import log_command
 from ebbtide.waiting import wait_until
@@ -122,7 +123,7 @@ class Tap:
             raise HarnessError(
                 f"{self._child.name} ended by itself",
                 where=str(self._output.parent),
-                got=f"exit status {status}",
+                got=how_ended(status),
                 next=log_command(self._output),
             )
 

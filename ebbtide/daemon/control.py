@@ -26,6 +26,7 @@ from ebbtide.daemon.messages import (
     short_path,
 )
 from ebbtide.errors import HarnessError, UsageError
+from ebbtide.judging_progress import print_line
 from ebbtide.places import state_dir
 from ebbtide.privileges import current_privileges
 from ebbtide.scenario.plain_values import to_plain
@@ -226,6 +227,8 @@ def _ask(name: str, request: Request) -> Reply:
     awaited, timeout_s = ("its status", _STATUS_TIMEOUT_S) if is_status else ("its answer", _ACTION_TIMEOUT_S)
     with _connect(name, awaited, timeout_s) as connection:
         connection.send(msgspec.json.encode(to_plain(request)))
+        if is_status and connection.is_busy():
+            print_line(f"waiting for the status of {name}: its daemon is busy")
         line = connection.receive()
         if not line:
             raise ConnectionResetError

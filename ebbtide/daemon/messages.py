@@ -162,6 +162,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 LINE_BYTES_MAX = 64 << 20
 """More than the status of the largest cluster has."""
 _PART_BYTES = 1 << 16
+_AT_ONCE_S = 1.0
 _PEER = struct.Struct("3i")
 _TIMEVAL = struct.Struct("ll")
 
@@ -213,6 +214,10 @@ class DaemonConnection:
             if len(line) > LINE_BYTES_MAX:
                 raise self.nonsense(f"more than {LINE_BYTES_MAX:,} bytes without a newline")
         return bytes(line)
+
+    def is_busy(self) -> bool:
+        """Whether the daemon does not answer at once, because it works for another caller."""
+        return not is_readable(self._socket, _AT_ONCE_S)
 
     def daemon_pid(self) -> int:
         """Return the daemon's pid as this process sees it, in any pid namespace."""

@@ -14,6 +14,7 @@ from ebbtide.daemon.control import log_of, make_sockets_dir, status_of
 from ebbtide.daemon.messages import ClusterStatus
 from ebbtide.errors import ExitCode, HarnessError
 from ebbtide.folding import unfolded_environment
+from ebbtide.memory import how_ended
 from ebbtide.waiting import wait_until
 
 UP_TIMEOUT_S = 900.0
@@ -33,7 +34,7 @@ class DaemonEnded(HarnessError):
         self.code = code
         if code == ExitCode.USAGE:
             self.exit_code = ExitCode.USAGE
-        ended, lines = f"the daemon of the cluster ended with exit code {code}", _lines(log)
+        ended, lines = f"the daemon of the cluster ended: {how_ended(code)}", _lines(log)
         error = next((at for at, line in enumerate(lines) if line.startswith(_ERROR)), None)
         if error is None:
             super().__init__(ended, where=str(log), got="\n           ".join(lines[-_TAIL_LINES:]))

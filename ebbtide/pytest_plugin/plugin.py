@@ -210,10 +210,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[Any]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print which cluster was kept, and how to stop it."""
+    """Print which cluster was kept, and how to reach and stop it."""
     plugin = config.stash[PLUGIN]
     for kept in [*([] if plugin.kept is None else [plugin.kept]), *plugin.kept_by_workers]:
-        terminalreporter.write_line(f"ebbtide: the cluster {kept} is still running: ebbtide cluster status")
+        reached = f"ebbtide cluster exec --cluster {kept} -- CMD"
+        terminalreporter.write_line(f"ebbtide: the cluster {kept} is still running: {reached}")
         terminalreporter.write_line(f"ebbtide: to stop it: ebbtide cluster down {kept}")
 
 

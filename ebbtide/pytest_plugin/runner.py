@@ -18,6 +18,7 @@ from ebbtide.command import COMMAND
 from ebbtide.folding import unfolded_environment
 from ebbtide.judging_process import JudgingProcess
 from ebbtide.judging_progress import ProgressListener, print_line
+from ebbtide.memory import how_ended
 from ebbtide.pytest_plugin.kafka_cluster import Chaos, KafkaCluster
 from ebbtide.pytest_plugin.markers import UNPLACED_CHAOS, MarkerPlace
 from ebbtide.pytest_plugin.run_record import CommandFailed, RunRecord, read_record
@@ -188,7 +189,7 @@ class CommandRunner:
             with errors_as_failed():
                 code = lease.process.wait()
             if code != 0:
-                raise CommandFailed(f"exit code {code}\n{lease.process.last_words()}")
+                raise CommandFailed(f"{how_ended(code)}\n{lease.process.last_words()}")
         return self._judged(chaos.record)
 
     def close(self, lease: Lease) -> None:
@@ -224,7 +225,7 @@ class CommandRunner:
 
         lines = done.stderr.splitlines()
         error = next((at for at, line in enumerate(lines) if line.startswith("error:")), None)
-        command = f"ebbtide {' '.join(done.args[len(self._command) :])}: exit code {done.returncode}"
+        command = f"ebbtide {' '.join(done.args[len(self._command) :])}: {how_ended(done.returncode)}"
         mistake = done.returncode == ExitCode.USAGE
         # pytest's summary has the first line only.
         if error is None:

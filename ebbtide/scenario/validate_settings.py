@@ -68,7 +68,8 @@ _ABSENT_AT: Mapping[Place, tuple[str, ...]] = {
 class ScenarioSetting(msgspec.Struct, frozen=True, kw_only=True):
     """A setting that a scenario sets, and the releases of Kafka that get it.
 
-    `table`: the table of the file that has it. `value`: None for a config that is deleted.
+    `table`: the table of the file that has it. `value`: None for a config that is deleted. `to_be_refused`: the
+    scenario expects Kafka to refuse it.
     """
 
     place: Place
@@ -77,6 +78,7 @@ class ScenarioSetting(msgspec.Struct, frozen=True, kw_only=True):
     value: str | None
     releases: tuple[str, ...]
     key: str | None = None
+    to_be_refused: bool = False
 
     @property
     def where(self) -> str:
@@ -157,6 +159,7 @@ def _of_cluster(scenario: Scenario) -> Iterator[ScenarioSetting]:
                 name=step.config,
                 value=step.value,
                 releases=releases,
+                to_be_refused=step.expect_error is not None,
             )
 
 
@@ -236,7 +239,7 @@ def _wrong_value(setting: ScenarioSetting) -> UsageError | None:
         what = "a value that refers to a file or a variable of the host"
         return UsageError(what, where=where, got=setting.shown_value, allowed=f"the value itself, without {REFERENCE}")
     wanted = _VALUES.get("" if setting.listed is None else setting.listed.type)
-    is_checked = setting.is_of_client or (setting.value == "" and setting.key is None)
+    is_checked = setting.is_of_client or (setting.value == "" and not setting.to_be_refused)
     if wanted is None or not is_checked or wanted[0].fullmatch(value):
         return None
     return UsageError("not a value of this setting", where=where, got=repr(value), allowed=wanted[1])

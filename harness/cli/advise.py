@@ -34,7 +34,7 @@ no cluster of your own?
   ebbtide cluster topic t
   ebbtide advise --bootstrap 127.0.0.1:19092
   ebbtide cluster down
-  compose/foreign.yaml of a checkout is a cluster with TLS and SASL; its head has the commands.
+  with TLS and SASL: the commands in the head of compose/foreign.yaml
 """
 
 

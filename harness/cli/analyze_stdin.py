@@ -87,7 +87,7 @@ class JudgingSession:
             "the Java process of Spark ended while it judged this record, twice",
             where=str(record),
             got="it was killed, or it crashed",
-            next="dmesg    (says whether the kernel killed it because memory ran out)",
+            next="dmesg | grep -i 'killed process'    (says whether memory ran out)",
         )
 
     def collect_garbage(self) -> None:

@@ -27,8 +27,8 @@ _EXAMPLES = """examples:
   ebbtide cluster fault kill 'leader(t-0)' \\
     --trigger 'isr = { partition = "t-0", size = 1 }'
 
-`ebbtide cluster fault KIND --help` lists the options of a kind, and says what proves that it took effect. The options
-are the keys of docs/scenario-steps.md.
+`ebbtide cluster fault KIND --help` lists the options of a kind, and says what
+proves that it took effect. The options are the keys of docs/scenario-steps.md.
 """
 
 

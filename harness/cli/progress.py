@@ -19,11 +19,11 @@ _NAMED_MAX = 3
 
 
 def records_note(records: Sequence[str]) -> str:
-    """Return what is about to be judged, and for several records that this changes them.
+    """Return what is about to be judged, and for several runs that this changes their records.
 
     A folder may hold more records than its user thinks.
     """
-    note = f"judging {plural(len(records), 'record')}"
+    note = f"judging {plural(len(records), 'run')}"
     if len(records) < 2:
         return note
     return f"{note}, and replacing the verdict and the report in each: {some_of(records, _NAMED_MAX)}"

@@ -337,7 +337,7 @@ def judge_of(judging: JudgingProcess) -> Callable[[Path], Verdict | EbbtideError
         except HarnessError as error:
             return error
         if not answer.can_judge:
-            raise HarnessError(answer.failure or "no record can be judged")
+            raise HarnessError(answer.failure or "no run can be judged")
         if answer.failure is None:
             return read_judgement(RecordFolder(record))
         return (UsageError if answer.exit_code == ExitCode.USAGE else HarnessError)(answer.failure)

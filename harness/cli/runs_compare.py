@@ -104,7 +104,7 @@ def _too_few_runs_error(alone: Path) -> UsageError:
     return UsageError(
         "a comparison needs two runs or more",
         where="RUN",
-        got=f"only {alone}" if is_run else f"{alone}, a folder of {plural(len(beside), 'record')}",
+        got=f"only {alone}" if is_run else f"{alone}, a folder of {plural(len(beside), 'run')}",
         allowed="2 or more runs, preferably of one scenario",
         next=f"{listed}    (lists the runs; then type `ebbtide runs compare RUN OTHER_RUN`)",
     )

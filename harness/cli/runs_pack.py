@@ -70,5 +70,5 @@ def run(args: Args) -> ExitCode:
     if args.json:
         print_json(PackOutput(archive=str(args.archive), records=len(records), files=files, bytes=size))
     else:
-        print(f"{args.archive}: {plural(len(records), 'record')}, {plural(files, 'file')}, {size:,} bytes; read again")
+        print(f"{args.archive}: {plural(len(records), 'run')}, {plural(files, 'file')}, {size:,} bytes; read again")
     return ExitCode.AS_PREDICTED

@@ -45,11 +45,11 @@ _BOUNDS = {
     "admin-kinds": _Bound("their kinds (default: all but move)", "kinds with + between them, such as reassign+feature"),
     "late-configs": _Bound("the leader learns late of a new min.insync.replicas", "true or false"),
     "unclean-recovery": _Bound(
-        "KIP-966's unclean.leader.election.enable, for kip966 (default balanced)", "balanced, proactive or manual"
+        "kip966: unclean.leader.election.enable (default balanced)", "balanced, proactive or manual"
     ),
     "recovery-manager": _Bound("KIP-966's unclean.recovery.manager.enabled (default true)", "true or false"),
     "steps": _Bound("steps of a path (default: no limit)"),
-    "states": _Bound("distinct states of the search (default: as many as fit into memory)"),
+    "states": _Bound("distinct states (default: as many as fit into memory)"),
 }
 BOUNDS_HELP = "bounds:\n" + "".join(f"  {name:<17} {bound.says}\n" for name, bound in _BOUNDS.items())
 """What the help of both commands ends with."""

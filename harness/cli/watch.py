@@ -26,7 +26,8 @@ _EPILOG = """examples:
   kubectl get events -o json | ebbtide watch mark --events -
   ebbtide watch end                        (it reads everything, and judges)
 
-no cluster of your own? compose/foreign.yaml of a checkout is one; its head has the commands, also to break it.
+no cluster of your own? compose/foreign.yaml of a checkout is one. Its head has
+the commands, also to break it.
 """
 
 

@@ -158,7 +158,10 @@ def answer(
     elif open_ or not replays:
         saved, why = "cannot tell", f"{kafka} is inconclusive: {open_[0] if open_ else 'no replay was finished'}"
     elif not lost:
-        saved, why = "nothing to save", f"{kafka} lost no committed record, and none is known to be lost in the record"
+        saved, why = (
+            "nothing to save",
+            f"{kafka} lost no committed record, and the recorded run lost none that is known",
+        )
     else:
         acked = sum(count_acked_by_brokers(one.verdict.counts, one.verdict.coverage) for one in replays if one.verdict)
         saved, why = "yes", f"{here}; {kafka} lost none of {acked:,} acked"

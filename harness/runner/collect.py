@@ -44,6 +44,7 @@ def collect_raw(
     """
     wanted = set(topics)
     omitted = []
+    logs: dict[int, list[tuple[TopicPartition, Path, bool]]] = {}
     for node in runtime.nodes.values():
         target = record / RAW_DIR / node.name
         if node.role == "controller":
@@ -59,7 +60,8 @@ def collect_raw(
         }
         for data, folder in folders.items():
             _copy(data, folder, _BROKER_FILES)
-        for partition, log, is_alone in _copies_in(folders):
+        logs[node.id] = [*_copies_in(folders)]
+        for partition, log, is_alone in logs[node.id]:
             # Two copies: the broker does not start with both, and nothing says which one is the replica.
             if partition.topic in wanted and (not is_alone or _size_of(log) > RAW_LIMIT_BYTES):
                 omitted.append(f"{node.name}/{log.name}")
@@ -67,7 +69,7 @@ def collect_raw(
                 _copy(log, folders[log.parent] / log.name, _REPLICA_FILES)
     if own_clients:
         with new_table_part(record, "wire", "replicas") as table:
-            for row in _batches_of_brokers(runtime):
+            for row in _batches_of_brokers(logs):
                 table.add(row)
     return tuple(dict.fromkeys(omitted))
 
@@ -79,12 +81,12 @@ def _copies_in(data_dirs: Collection[Path]) -> Iterator[tuple[TopicPartition, Pa
     yield from ((partition, log, counts[partition] == 1) for partition, log in found)
 
 
-def _batches_of_brokers(runtime: Runtime) -> Iterator[list[object]]:
-    """Yield a row of the table `wire` for each batch of a replica, and for each log."""
-    for node in runtime.nodes.values():
-        for partition, log, is_alone in _copies_in(runtime.data_dirs(node.id)) if node.role == "broker" else ():
+def _batches_of_brokers(logs: Mapping[int, Iterable[tuple[TopicPartition, Path, bool]]]) -> Iterator[list[object]]:
+    """Yield a row of the table `wire` for each batch of a replica, and for each log, of each broker."""
+    for broker, copies in logs.items():
+        for partition, log, is_alone in copies:
             if is_alone and not partition.topic.startswith(INTERNAL_PREFIX):
-                place = {"broker": node.id, "topic": partition.topic, "partition": partition.partition}
+                place = {"broker": broker, "topic": partition.topic, "partition": partition.partition}
                 for batch in _batches_of(log):
                     yield [(batch | place).get(name) for name in WIRE.names]
 

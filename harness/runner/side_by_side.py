@@ -35,6 +35,7 @@ from cluster.clean import clean
 from cluster.host.writeback import TURN_TIMEOUT_S
 from ebbtide.command import call_in_process
 from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.memory import how_ended
 from ebbtide.scenario.steps.admin import RequestStep
 from ebbtide.scenario.steps.network import FlapStep
 from ebbtide.scenario.steps.process import RollingStep, UpgradeStep
@@ -178,7 +179,13 @@ def _take_ended(
             try:
                 said: str | Path | EbbtideError = ours.recv()
             except (EOFError, OSError):
-                said = HarnessError("the process of a run ended without a result", where=str(log), next="ebbtide clean")
+                running[ours].process.join(_CLEANS_UP_WITHIN_S)
+                said = HarnessError(
+                    "the process of a run ended without a result",
+                    where=str(log),
+                    got=how_ended(running[ours].process.exitcode or 0),
+                    next="ebbtide clean",
+                )
             if not isinstance(said, str):
                 answers[ours] = said
             elif on_note is not None:

@@ -68,7 +68,7 @@ def test_a_watch_shows_each_line_once_and_one_bar_at_a_time(tmp_path: Path) -> N
         seen = run_on_terminal(start_process, words, SIZE, tmp_path, timeout_s=600)
     check_clean(seen)
     check_lines_once(seen)
-    assert times_shown(seen.lines, "judging 1 record") == 1
+    assert times_shown(seen.lines, "judging 1 run") == 1
     assert max(sum("━━━" in line for line in screen) for screen in seen.screens) <= 2
     assert times_shown(seen.lines, "recorded in runs/") == 1
     assert seen.code == 0, seen.text

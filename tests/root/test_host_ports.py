@@ -19,6 +19,7 @@ from cluster.host.namespaces import Cut
 from cluster.relay.cutting import PRODUCE
 from cluster.relay.publication import Publication
 from ebbtide.errors import HarnessError, UsageError
+from ebbtide.memory import how_ended
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.record.own_producers import WireFacts
 from ebbtide.scenario.roles import CLIENTS
@@ -100,7 +101,7 @@ def test_why_ports_do_not_serve_is_said_at_once(ledger: Ledger, tmp_path: Path) 
     with closing(HostPorts(free_port(), [1])) as ports, pytest.raises(HarnessError, match="do not lead") as caught:
         ports.serve(ledger, tmp_path / "gone", {1: (address_of(1), PORT)}, tmp_path / "relay.log")
     assert caught.value.where == ports.addresses[0]
-    assert caught.value.got == "the relay ended, exit status 1"
+    assert caught.value.got == "the relay ended: exit code 1"
 
 
 def test_a_relay_that_is_killed_is_named_and_its_ports_are_free_again(
@@ -138,6 +139,6 @@ def test_when_the_decoder_is_killed_clients_go_on_and_the_record_says_what_it_la
                 wait_until(lambda: published.check() is not None, awaited="the decoder to have ended", timeout_s=10)
                 client.sendall(request(PRODUCE, 1, b"records"))
                 assert accepted.recv(19, socket.MSG_WAITALL) == request(PRODUCE, 1, b"records")
-        why = "what decodes it ended early, with exit status -9 (logs/decoder.log)"
+        why = f"what decodes it ended early: {how_ended(-signal.SIGKILL)} (logs/decoder.log)"
         assert published.end_recording() == WireFacts(why_incomplete=why)
         assert not (record / "wire").exists()

@@ -185,9 +185,14 @@ def _compare_regressions(prediction: Prediction, seen: ObservedRun, broken: list
     count = seen.kinds.get(EXPECTED_BY["hw_regression"], 0)
     wanted = prediction.hw_regression
     if wanted == "none" and count:
-        broken.append(f"predicted that the HW never goes back, seen {count:,} times")
+        broken.append(f"predicted that the HW never goes back, but {_lower_answers(count)}")
     elif wanted == "some" and not count and EXPECTED_BY["hw_regression"] not in seen.unknown_kinds:
         open_.append("predicted that the HW goes back, but it did not: the run did not show it")
+
+
+def _lower_answers(count: int) -> str:
+    """Say how many items of a HW regression there are: each is an answer of a leader to a client."""
+    return f"{plural(count, 'answer')} had a lower HW than an earlier one"
 
 
 def _compare_elr(prediction: Prediction, seen: ObservedRun, unless_faulty: list[str], open_: list[str]) -> None:
@@ -300,8 +305,7 @@ def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
         parts.append(f"of {seen.acked_commits:,} acked commits of groups {lost} lost")
     count = seen.kinds.get(EXPECTED_BY["hw_regression"], 0)
     if count or EXPECTED_BY["hw_regression"] not in seen.unknown_kinds:
-        times = plural(count, "time")
-        parts.append(f"a HW below an earlier one was served {times}" if count else "the HW never went back")
+        parts.append(f"the HW went back ({_lower_answers(count)})" if count else "the HW never went back")
     if seen.elected_from_elr:
         parts.append(f"{seen.elected_from_elr} election{'s' if seen.elected_from_elr != 1 else ''} from the ELR")
     told = OWN_PREDICTION if not seen.acked_commits else OWN_PREDICTION | {EXPECTED_BY["loss.commits"]}

@@ -74,7 +74,7 @@ import json, os, sys, time
 path = sys.stdin.readline().rstrip("\\n")
 while not os.path.exists(os.environ["HEARD"]):
     time.sleep(0.001)
-print("judging for 0 s: 0 of 1 record done, stage 2 of 7: summing up", file=sys.stderr, flush=True)
+print("judging for 0 s: 0 of 1 run done, stage 2 of 7: summing up", file=sys.stderr, flush=True)
 sys.stdin.readline()
 print(json.dumps({"record": path, "outcome": None, "exit_code": 1}), flush=True)
 """
@@ -100,8 +100,8 @@ def test_who_waits_hears_the_stage_and_how_many_records_are_done(
         judge.judge(tmp_path / "one")
     stages = list(dict.fromkeys(line.partition(" s: ")[2] for line in said))
     assert stages[:2] == [
-        "0 of 1 record done, stage 1 of 7: reading",
-        "0 of 1 record done, stage 2 of 7: summing up",
+        "0 of 1 run done, stage 1 of 7: reading",
+        "0 of 1 run done, stage 2 of 7: summing up",
     ]
 
 
@@ -330,7 +330,7 @@ def test_it_ends_at_once_and_judges_no_further_record_when_its_caller_is_killed(
     assert (tmp_path / "asked").read_text() == "first\n"
 
 
-LINE = "judging for 20 s: 1 of 3 records done, stage 2 of 7: summing up"
+LINE = "judging for 20 s: 1 of 3 runs done, stage 2 of 7: summing up"
 
 
 def test_a_line_says_since_when_the_records_that_are_done_and_the_stage() -> None:
@@ -345,8 +345,8 @@ def test_each_stage_is_printed_where_another_process_listens(capsys: pytest.Capt
         beat.report_judged()
         beat.stage("judging")
     assert capsys.readouterr().err.splitlines() == [
-        "judging for 0 s: 0 of 2 records done, stage 1 of 7: reading",
-        "judging for 0 s: 1 of 2 records done, stage 7 of 7: judging",
+        "judging for 0 s: 0 of 2 runs done, stage 1 of 7: reading",
+        "judging for 0 s: 1 of 2 runs done, stage 7 of 7: judging",
     ]
 
 

@@ -241,8 +241,8 @@ def _shift(value: Column | str, digits: Column) -> Column:
 
 RULE = Anomaly(
     means="served HW below a HW served before, under the same or an older leader epoch",
-    one="HW regression",
-    many="HW regressions",
+    one="fall of the HW",
+    many="falls of the HW",
     why_unknown=why_no_hw_is_judged,
     items=_items,
     # The lowest HW under each leader epoch that began a drop, with the highest HW before.

@@ -282,8 +282,8 @@ def test_a_single_run_and_a_folder_of_runs_say_what_to_type(capsys: pytest.Captu
     for name, content in (("1", WITHOUT_ELR), ("2", WITH_ELR)):
         shutil.copytree(content, runs / name)
     for typed, got in (
-        (runs, f"{runs}, a folder of 2 records"),
-        (tmp_path, f"{tmp_path}, a folder of 2 records"),
+        (runs, f"{runs}, a folder of 2 runs"),
+        (tmp_path, f"{tmp_path}, a folder of 2 runs"),
         (runs / "1", f"only {runs / '1'}"),
     ):
         assert main(["runs", "compare", str(typed)]) == 4

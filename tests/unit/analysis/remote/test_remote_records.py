@@ -212,7 +212,7 @@ def test_what_is_no_record_is_the_same_error_as_here(
         said = capsys.readouterr().err
         assert main(["analyze", f"{remote.address}/{name}"]) == 4
         counted, _, found = capsys.readouterr().err.partition("\n")
-        assert counted.startswith("judging 1 record")
+        assert counted.startswith("judging 1 run")
         assert found == said.replace(str(tmp_path / "here"), remote.address)
         assert written_files(remote.folder) == ["file", "newer/manifest.json"]
 

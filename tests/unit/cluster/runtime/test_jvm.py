@@ -62,9 +62,10 @@ def test_a_jvm_that_died_is_described_with_its_end_and_its_log(tmp_path: Path) -
     log = tmp_path / "broker-1.log"
     log.write_text("ERROR disk full\n")
     by_signal = end_error("broker-1", "ended before it was ready", -9, log).render()
-    assert "broker-1 ended before it was ready (signal SIGKILL)" in by_signal
+    assert "broker-1 ended before it was ready (signal SIGKILL; did memory run out? dmesg | grep" in by_signal
     assert "ERROR disk full" in by_signal
     assert "(exit code 1)" in end_error("broker-1", "ended", 1, log).render()
+    assert "(exit code 137; did memory run out? dmesg" in end_error("broker-1", "ended", 137, log).render()
 
 
 def test_the_command_that_shows_a_log_does_so_before_and_after_the_log_was_compressed(tmp_path: Path) -> None:

@@ -91,7 +91,12 @@ def test_a_replay_says_what_kafka_ignored(project: Project) -> None:
 def test_the_ini_file_can_have_clusters_left_up_and_the_command_line_can_say_no(project: Project) -> None:
     (project.folder / "tox.ini").write_text("[pytest]\nebbtide_keep_cluster = true\n")
     failing = "def test_it(kafka_cluster): assert False"
-    project.run(failing).stdout.fnmatch_lines(["ebbtide: the cluster pytest-* is still running: *", "*still open: 1"])
+    project.run(failing).stdout.fnmatch_lines(
+        [
+            "ebbtide: the cluster pytest-* is still running: ebbtide cluster exec --cluster pytest-* -- CMD",
+            "*still open: 1",
+        ]
+    )
     project.run(failing, "-o", "ebbtide_keep_cluster=false").stdout.fnmatch_lines(["*still open: 0"])
 
 

@@ -256,7 +256,7 @@ def test_progress_lines_of_a_command_are_passed_on_while_it_still_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(runners, "_LISTEN_EVERY_S", 0.01)
-    line, heard = "judging for 10 s: 0 of 1 record done, stage 2 of 7: summing up", tmp_path / "heard"
+    line, heard = "judging for 10 s: 0 of 1 run done, stage 2 of 7: summing up", tmp_path / "heard"
     waits = f"import pathlib, time\nwhile not pathlib.Path({str(heard)!r}).exists(): time.sleep(0.01)"
     script = f"import sys\nprint('a note\\n{line}', file=sys.stderr, flush=True)\n{waits}\nprint('done')"
     said: list[str] = []

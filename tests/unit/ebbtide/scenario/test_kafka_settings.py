@@ -87,6 +87,13 @@ def test_a_scenario_reads_no_file_of_the_host_into_the_record(attack: Scenario) 
     assert problems.keys() <= {one.where for one in caught.value.problems}
 
 
+def test_a_step_sets_no_number_to_nothing_unless_kafka_is_to_refuse_it() -> None:
+    scenario = changing("topic:t", {"retention.ms": "", "cleanup.policy": ""})
+    assert list(refused(scenario)) == ["steps[0].value"]
+    steps = tuple(msgspec.structs.replace(step, expect_error="INVALID_CONFIG") for step in scenario.steps)
+    assert refused(msgspec.structs.replace(scenario, steps=steps)) == {}
+
+
 def value_of(setting: KafkaSetting) -> str:
     return "true" if setting.type == "boolean" else "1"
 

@@ -118,7 +118,7 @@ def test_a_record_with_damaged_tables_is_named_once(
 
     monkeypatch.setattr(many, "judge_many", judge_damaged)
     assert main(["analyze", str(records["predicted"])]) == 4
-    assert capsys.readouterr().err.startswith(f"judging 1 record\nerror: {records['predicted']}: 1 problem\n")
+    assert capsys.readouterr().err.startswith(f"judging 1 run\nerror: {records['predicted']}: 1 problem\n")
 
 
 def test_a_folder_of_records_stands_for_all_of_them(
@@ -162,7 +162,7 @@ def test_many_records_are_reported_in_a_line_each(
     told = [line.split(": ")[:2] for line in out.splitlines() if not line.startswith(" ")]
     assert told == [[str(records["predicted"]), "as-predicted"], [str(records["proves-nothing"]), "inconclusive"]]
     both = f"{records['predicted']}, {records['proves-nothing']}"
-    assert err.splitlines() == [f"judging 2 records, and replacing the verdict and the report in each: {both}"]
+    assert err.splitlines() == [f"judging 2 runs, and replacing the verdict and the report in each: {both}"]
 
 
 def test_json_is_one_line_a_record_and_equals_the_file(

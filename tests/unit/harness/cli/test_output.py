@@ -112,8 +112,8 @@ def test_a_slow_analysis_says_its_stage_and_its_records_again_and_again(
     with Heartbeat() as beat:
         report_records(beat, ["runs/one", "runs/two"], first=False)
         for line in (
-            "0 of 2 records done, stage 5 of 7: comparing records",
-            "1 of 2 records done, stage 7 of 7: judging",
+            "0 of 2 runs done, stage 5 of 7: comparing records",
+            "1 of 2 runs done, stage 7 of 7: judging",
         ):
             beat.stage(line.rpartition(": ")[2])
             wait_until(lambda line=line: has_said(line), awaited=line, timeout_s=30)  # type: ignore[misc]

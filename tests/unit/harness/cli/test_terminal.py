@@ -36,14 +36,14 @@ VIEWS = {"run": "a letter a second"}
 ONCE = {
     "run": ("note 0 of this run", "note 15 of this run", LONG_NOTE, FOREIGN, "from outside on stderr", "outcome"),
     "run at once": ("Kafka 3.9.1: note 9 of this run", "Kafka 4.3.1: note 0 of this run", "comparison:"),
-    "analyze": ("judging 3 records", FOREIGN, "report: r0/report.html", "report: r2/report.html"),
+    "analyze": ("judging 3 runs", FOREIGN, "report: r0/report.html", "report: r2/report.html"),
     "spec check": ("property:", "searched:", "result:"),
 }
 """Lines that stand there in the end, each once."""
 INTERRUPT_AT = {
     "run": "note 5 of this run",
     "run at once": "Kafka 4.3.1: note 3 of this run",
-    "analyze": "judging 3 records",
+    "analyze": "judging 3 runs",
     "spec check": "bounds:",
 }
 LONG_SEARCH = "spec check --variant elr-43 --bounds power-losses=1,kills=4,stops=4,records=4,brokers=5"

@@ -114,6 +114,11 @@ def test_each_line_fits_and_no_word_is_broken(
         assert too_wide(text, columns) == []
 
 
+def test_no_help_ends_in_lines_that_80_columns_would_fold() -> None:
+    epilogs = [(path, one.epilog) for path, one in commands() if one.epilog is not None and "\n" in one.epilog]
+    assert [(path, line) for path, text in epilogs for line in text.splitlines() if len(line) > 80] == []
+
+
 @pytest.mark.parametrize("folder_name", ["runs", "a-folder-with-the-long-name-of-a-mounted-disk"])
 def test_the_list_of_runs_has_all_its_columns_on_a_terminal_of_80(
     folder_name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

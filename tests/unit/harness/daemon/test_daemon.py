@@ -292,7 +292,7 @@ def test_a_daemon_that_ended_with_an_error_reports_that_error(code: ExitCode, mo
         starting.DaemonProcess([], "one", tied=True).await_up()
     first, got, log = caught.value.render().splitlines()
     assert (first, got) == ("no such property", "  got:     min.insync")
-    assert log.endswith(f"(the daemon of the cluster ended with exit code {int(code)})")
+    assert log.endswith(f"(the daemon of the cluster ended: exit code {int(code)})")
     assert caught.value.exit_code == code
 
 

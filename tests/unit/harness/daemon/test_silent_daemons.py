@@ -90,6 +90,7 @@ def test_a_status_of_a_silent_daemon_ends_with_what_it_awaited_and_how_to_end_th
     with listening(daemon):
         assert main(["cluster", "status"]) == ExitCode.HARNESS_FAILED
     said = capsys.readouterr().err
+    assert said.startswith("waiting for the status of odd: its daemon is busy\n") == (daemon is is_silent)
     assert "the daemon of odd did not answer: waited 0.4 s for its status" in said
     assert f"process {os.getpid()}, whose log is {sockets_dir() / 'odd.log'}" in said
     assert f"kill -KILL {os.getpid()}; ebbtide clean" in said

@@ -29,7 +29,7 @@ def test_a_run_that_ended_early_cannot_say_that_the_hw_never_went_back(tmp_path:
     assert "did not: the run" not in reasons(story.judge())
     assert by_name(story.judge())["no-hw-regression-unless-allowed"] == "unknown"
     story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
-    assert "a HW below an earlier one was served" in reasons(story.judge())
+    assert "had a lower HW than an earlier one" in reasons(story.judge())
 
 
 @pytest.mark.parametrize("status", ["interrupted", "failed"])
