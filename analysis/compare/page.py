@@ -22,15 +22,14 @@ from analysis.record.record import Record
 from analysis.record.whole import ended_before_sending
 from analysis.report.drawing.layout import LEGEND, draw
 from analysis.report.drawing.model import DrawnPartition
-from analysis.report.html import REPORT, fit_class, page_script, page_style
+from analysis.report.html import REPORT
 from analysis.report.model import scenario_title
-from analysis.report.pages import page_templates, script_hash
+from analysis.report.pages import render_page, write_page
 from analysis.report.picture.building import picture_of
 from analysis.report.picture.model import RunPicture, StepSpan
 from analysis.report.summary import JudgedRun, judged_run
 from analysis.sentences.words import has_sends, headline, release_text
 from ebbtide.errors import UsageError
-from ebbtide.named_files import write_named_file
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_run
 from ebbtide.record.outcomes import next_command, outcome_word
@@ -78,7 +77,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
 def write_comparison(records: Sequence[Path], path: Path) -> RunComparison:
     """Write the page that compares some judged records, and return what it says. Raises `UsageError`."""
     compared = compare_runs(records, path.parent)
-    write_named_file(path, render_comparison(compared).encode(), "page")
+    write_page(path, render_comparison(compared))
     return compared
 
 
@@ -143,19 +142,8 @@ def _picture(record: Record, run: JudgedRun) -> RunPicture:
 
 def render_comparison(compared: RunComparison) -> str:
     """Return the page of a comparison."""
-    script = page_script()
-    return (
-        page_templates("analysis.compare")
-        .get_template("compare.html.j2")
-        .render(
-            **{name: getattr(compared, name) for name in compared.__struct_fields__},
-            style=page_style(),
-            script=script,
-            signs=LEGEND,
-            script_hash=script_hash(script),
-            fit_class=fit_class,
-        )
-    )
+    values = {name: getattr(compared, name) for name in compared.__struct_fields__}
+    return render_page("analysis.compare", "compare", **values, signs=LEGEND)
 
 
 def _run(

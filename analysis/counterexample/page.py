@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from analysis.counterexample.drawing import draw
 from analysis.report.drawing.layout import LEGEND
-from analysis.report.html import fit_class, page_style
-from analysis.report.pages import page_templates
+from analysis.report.pages import render_page
 from analysis.spec.explore.properties import Property
 from analysis.spec.explore.question import Answer
 from analysis.spec.explore.trace import Trace
 from analysis.spec.explore.wording import tolerance_note
 from analysis.spec.model.bounds import Bounds, bounds_in_words
 from analysis.spec.variants import VARIANTS
-from ebbtide.named_files import write_named_file
-from ebbtide.shown_text import plural
 
 _ASKED = ("requests-held", "asked", "an AlterPartition is on its way: the ISR that the leader asks for")
 """What the look of held requests means here."""
@@ -28,27 +23,15 @@ def render_counterexample(variant: str, bounds: Bounds, asked: Property, answer:
     """
     protocol = VARIANTS[variant]
     drawn = draw(trace, protocol)
-    return (
-        page_templates("analysis.counterexample")
-        .get_template("counterexample.html.j2")
-        .render(
-            variant=variant.replace("_", "-"),
-            bounds=bounds,
-            bounds_text=bounds_in_words(bounds, recovers=protocol.recovers),
-            asked=asked,
-            answer=answer,
-            drawn=drawn,
-            note=tolerance_note(asked.name, bounds),
-            legend=[_ASKED if entry[0] == _ASKED[0] else entry for entry in LEGEND if entry[0] in drawn.looks],
-            plural=plural,
-            style=page_style(),
-            fit_class=fit_class,
-        )
+    return render_page(
+        "analysis.counterexample",
+        "counterexample",
+        variant=variant.replace("_", "-"),
+        bounds=bounds,
+        bounds_text=bounds_in_words(bounds, recovers=protocol.recovers),
+        asked=asked,
+        answer=answer,
+        drawn=drawn,
+        note=tolerance_note(asked.name, bounds),
+        legend=[_ASKED if entry[0] == _ASKED[0] else entry for entry in LEGEND if entry[0] in drawn.looks],
     )
-
-
-def write_counterexample(
-    path: Path, variant: str, bounds: Bounds, asked: Property, answer: Answer, trace: Trace
-) -> None:
-    """Write the page to `path`."""
-    write_named_file(path, render_counterexample(variant, bounds, asked, answer, trace).encode(), "page")

@@ -104,9 +104,10 @@ def run(args: Args) -> ExitCode:
     with shown_progress() as progress:
         advice = advise(snapshot, pattern=args.topics, assumed=assumed, progress=progress)
     if args.html is not None:
-        from analysis.advise.page import write_advice
+        from analysis.advise.page import render_advice
+        from analysis.report.pages import write_page
 
-        write_advice(args.html, advice)
+        write_page(args.html, render_advice(advice))
     written = [] if args.scenario is None else write_scenarios(args.scenario, advice)
     if args.json:
         from analysis.advise.advice_json import advice_output

@@ -68,15 +68,15 @@ def run(args: Args) -> ExitCode:
     life = _life(args, record, verdict)
     if life is None:
         return _print_no_loss(args, verdict)
-    if args.html is not None:
-        from analysis.explain.page import write_page
+    from analysis.explain.page import render_life, render_text
 
-        write_page(args.html, life)
+    if args.html is not None:
+        from analysis.report.pages import write_page
+
+        write_page(args.html, render_life(life))
     if args.json:
         print_json(life)
         return ExitCode.AS_PREDICTED
-    from analysis.explain.text import render_text
-
     print(render_text(life))
     if args.html is not None:
         print(f"\npage: {args.html}")

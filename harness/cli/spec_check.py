@@ -47,9 +47,10 @@ def run(args: Args) -> ExitCode:
     answer = answer_to(args)
     is_drawn = args.html is not None and answer.trace is not None
     if args.html is not None and answer.trace is not None:
-        from analysis.counterexample.page import write_counterexample
+        from analysis.counterexample.page import render_counterexample
+        from analysis.report.pages import write_page
 
-        write_counterexample(args.html, variant, bounds_of(args), asked, answer, answer.trace)
+        write_page(args.html, render_counterexample(variant, bounds_of(args), asked, answer, answer.trace))
     if args.json:
         from harness.cli.spec_outputs import check_output
 

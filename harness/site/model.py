@@ -17,7 +17,6 @@ from analysis.report.html import REPORT
 from analysis.report.pages import page_templates
 from ebbtide.errors import UsageError
 from ebbtide.record.files import is_run_id, write_atomically
-from ebbtide.shown_text import plural
 from harness.nightly.job import group_label
 from harness.nightly.store import FinishedJob, Followup, Store
 from harness.nightly.summary import Trend, trend
@@ -289,5 +288,4 @@ def _index(pages: Environment, site: Site) -> str:
         report_name=report_name,
         said=night_text,
         group_label=group_label,
-        plural=plural,
     )

@@ -10,7 +10,8 @@ import pytest
 from pages import check_readable, edges
 from playwright.sync_api import Browser, Page
 
-from analysis.counterexample.page import write_counterexample
+from analysis.counterexample.page import render_counterexample
+from analysis.report.pages import write_page
 from analysis.spec.explore.properties import PROPERTIES, Property
 from analysis.spec.explore.question import Answer, ask
 from analysis.spec.explore.trace import Trace
@@ -39,7 +40,7 @@ def trace(answer: Answer) -> Trace:
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory, answer: Answer, trace: Trace) -> Path:
     page = tmp_path_factory.mktemp("counterexample") / "page.html"
-    write_counterexample(page, VARIANT, BOUNDS, PROPERTIES["committed"], answer, trace)
+    write_page(page, render_counterexample(VARIANT, BOUNDS, PROPERTIES["committed"], answer, trace))
     return page
 
 
@@ -119,7 +120,7 @@ def test_the_picture_is_there_without_a_script(open_page: Any, path: Path, trace
 def test_a_hostile_text_stays_text(open_page: Any, tmp_path: Path, answer: Answer, trace: Trace) -> None:
     hostile = "</title><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
     at = tmp_path / "hostile.html"
-    write_counterexample(at, VARIANT, BOUNDS, Property(hostile, hostile, hostile), answer, trace)
+    write_page(at, render_counterexample(VARIANT, BOUNDS, Property(hostile, hostile, hostile), answer, trace))
     page = open_page(at)
     assert page.title() == f"Counterexample in elr-43: {hostile}"
     assert page.locator("img").count() == 0

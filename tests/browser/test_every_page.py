@@ -16,7 +16,7 @@ from records import as_record
 
 from analysis.compare.page import write_comparison
 from analysis.explain.life import explain
-from analysis.explain.page import write_page as write_life
+from analysis.explain.page import render_life
 from analysis.explain.subject import first_lost_subject, subject_of_value
 from analysis.explain.table_rows import find_rows
 from ebbtide.record.manifest import records_of
@@ -41,7 +41,7 @@ def written(tmp_path_factory: pytest.TempPathFactory, pages: Pages) -> dict[str,
             subject = subject_of_value(as_record(record), sent.values["value"])
         if subject is not None:
             found[f"explain-{record.name}"] = folder / f"explain-{record.name}.html"
-            write_life(found[f"explain-{record.name}"], explain(as_record(record), subject))
+            found[f"explain-{record.name}"].write_text(render_life(explain(as_record(record), subject)))
     return found
 
 

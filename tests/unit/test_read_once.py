@@ -194,7 +194,7 @@ BELOW = ("record", "rows", "reconcile", "items", "causes", "judge", "sentences",
 """The folders of analysis/ that take a record, and no path to one."""
 
 TAKE_A_PATH = {
-    "explain/page.py:write_page": "the page that it writes",
+    "report/pages.py:write_page": "the page that it writes",
     "items/store.py:_replace": "a folder beside the one that it replaces",
     "judge/history/log_lines.py:lines_of": "a log, which the folder named",
     "judge/history/markers.py:batches_in": "a log, which the folder named",
@@ -239,7 +239,7 @@ def test_a_parameter_for_a_path_is_seen(parameter: str) -> None:
 def test_the_judge_opens_no_file_of_a_record_past_its_folder() -> None:
     """`RecordFolder` opens regular files alone; a bare path could be a link, a pipe or a folder."""
     # A page is put together from files of the package.
-    sources = [path for path in _sources_below() if path.name != "html.py"]
+    sources = [path for path in _sources_below() if path.name != "pages.py"]
     found = {str(path.relative_to(ROOT)): _bypasses(path.read_text()) for path in sources}
     assert {name: lines for name, lines in found.items() if lines} == {}
 

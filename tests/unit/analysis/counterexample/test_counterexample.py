@@ -11,7 +11,8 @@ import pytest
 from analysis.counterexample.drawing import draw
 from analysis.counterexample.messages import CONTROLLER, OUTSIDE, Moment, messages_of
 from analysis.counterexample.model import DrawnCell, DrawnCounterexample, DrawnStep
-from analysis.counterexample.page import render_counterexample, write_counterexample
+from analysis.counterexample.page import render_counterexample
+from analysis.report.pages import write_page
 from analysis.spec.explore.properties import PROPERTIES, Property
 from analysis.spec.explore.question import Answer, ask
 from analysis.spec.explore.trace import Step, Trace
@@ -203,6 +204,6 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_search(
 def test_a_page_is_replaced_as_a_whole(tmp_path: Path, answer: Answer, trace: Trace) -> None:
     path = tmp_path / "page.html"
     path.write_text("older")
-    write_counterexample(path, VARIANT, BOUNDS, PROPERTIES["committed"], answer, trace)
+    write_page(path, render_counterexample(VARIANT, BOUNDS, PROPERTIES["committed"], answer, trace))
     assert path.read_text() == render_counterexample(VARIANT, BOUNDS, PROPERTIES["committed"], answer, trace)
     assert list(tmp_path.iterdir()) == [path]

@@ -12,7 +12,7 @@ from judge_records import Story, last_replica_standing, ns
 from records import as_record
 
 from analysis.explain.life import Life, explain
-from analysis.explain.page import render_page
+from analysis.explain.page import render_life
 from analysis.explain.subject import first_lost_subject, subject_at, subject_of_value
 from analysis.report.pages import page_templates
 from ebbtide.errors import UsageError
@@ -288,7 +288,7 @@ def test_a_value_is_shown_as_people_count_records() -> None:
 def test_the_page_escapes_what_others_named(lost: Path) -> None:
     manifest = (lost / "manifest.json").read_text().replace("hand-made", "<script>alert(1)</script>")
     (lost / "manifest.json").write_text(manifest)
-    page = render_page(life_of(lost, 1))
+    page = render_life(life_of(lost, 1))
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
 

@@ -10,8 +10,7 @@ from own_history import History, marker, records
 
 from analysis.explain.life import Life
 from analysis.explain.own_record import explain_own
-from analysis.explain.page import render_page
-from analysis.explain.text import render_text
+from analysis.explain.page import render_life, render_text
 from analysis.judge.own_producers import judge_own_producers
 from ebbtide.errors import ExitCode
 from ebbtide.logs.segments import TopicPartition
@@ -107,7 +106,7 @@ def test_without_replicas_logs_text_and_page_have_no_list_of_replicas(history: H
     assert life is not None
     assert life.unknown == ["the logs of the replicas"]
     assert "Where it is in the end" not in render_text(life)
-    page = render_page(life)
+    page = render_life(life)
     assert "<title>Your record in orders-0</title>" in page
     assert "Where it is in the end" not in page
 
