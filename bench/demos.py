@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
 from tests.support.host_state import HostState

@@ -35,8 +35,7 @@ from confluent_kafka import KafkaError, Message
 from bench.measured_on import measured_on
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import encode
-from ebbtide.record.files import JOURNAL_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 from ebbtide.scenario.kafka_settings import ClientLibrary
 from tests.live.single_node import VERSION, single_node
 from workloads import librdkafka_producer, producer

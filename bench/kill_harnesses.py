@@ -32,7 +32,7 @@ from host_state import HostState, left_after
 
 from cluster.host.ledger import LedgerOpened
 from ebbtide.locks import is_held
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
 from ebbtide.waiting import WaitExpired, pause, wait_until

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from analysis.record.record import Record
 from analysis.report.html import write_report
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import Manifest, TopicSetup, Topology, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES

@@ -39,7 +39,7 @@ from analysis.rows import summing
 from bench.reconcile_mutants import Mutant, all_mutants, is_only_narrowed
 from bench.reconciling import reconcile_all
 from ebbtide.errors import HarnessError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.signals import is_interrupt, unwind_on_signals
 from harness.cli.analyze_stdin import JudgingSession
 

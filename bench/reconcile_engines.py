@@ -18,7 +18,7 @@ import msgspec
 import psutil
 
 from analysis.record.record import Record
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.signals import defer_signals
 
 ENGINES = ("ebbtide", "read once")

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 

@@ -21,8 +21,7 @@ from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import TimelineReport, report_of, save
 from analysis.evidence.timeline import in_run_time
 from ebbtide.record.clock import ClockReading, kafka_clocks, read_clock
-from ebbtide.record.files import CLOCK_FILE
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import CLOCK_FILE, RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.rows import ConfigChange, Row
 from ebbtide.record.steps import read_steps

@@ -21,7 +21,7 @@ from bench.reconcile import events, kept_record, maker
 from bench.reconcile_table import spread
 from bench.reconciling import reconcile
 from bench.standalone_spark import standalone_cluster
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.signals import unwind_on_signals
 

@@ -31,7 +31,7 @@ from cluster.host.containers import connect
 from cluster.images.build import build_image
 from cluster.images.find import find_own_image
 from ebbtide.errors import EbbtideError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.waiting import pause, wait_until
 from harness.runner.display import PlainDisplay

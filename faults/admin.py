@@ -36,7 +36,6 @@ from ebbtide.kraft.commits import VoterSet
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import (
     AddPartitionsStep,
     AdminStep,
@@ -53,6 +52,7 @@ from ebbtide.scenario.steps.admin import (
     VoterStep,
 )
 from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.words import Role
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.base import REFUSED, Effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan, View

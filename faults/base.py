@@ -9,7 +9,7 @@ import msgspec
 
 from ebbtide import run_clock
 from ebbtide.record.node_times import OfNode, merge_times
-from ebbtide.scenario.steps.proof import StepProof, read_leniently
+from ebbtide.scenario.steps.step import StepProof, read_leniently
 from ebbtide.scenario.steps.table import StepKind
 
 REFUSED = "Kafka refused:"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cluster.runtime.cluster import Runtime
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.scenario.steps.step import WaitStep
 from faults.admin import AdminFaults, Administer
 from faults.base import proven_effect

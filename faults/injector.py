@@ -17,10 +17,10 @@ from ebbtide.kraft.commits import VoterSet
 from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.record.node_times import NodeTimes
 from ebbtide.record.steps import CutSides
-from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS, NEEDS_A_SOUND_VOLUME, StepKind
 from ebbtide.scenario.validate_order import FaultNow
+from ebbtide.scenario.words import CLIENTS, ConfigResource, Role
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.base import Effect, Part, PendingFault, carry_out_part, compose_effect, merge_effects, unproven_effect
 

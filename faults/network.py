@@ -15,7 +15,6 @@ from cluster.host.limits import burst_bytes
 from cluster.host.namespaces import Cut
 from cluster.runtime.cluster import Runtime
 from ebbtide.record.steps import CutSides
-from ebbtide.scenario.roles import CLIENTS, Role
 from ebbtide.scenario.steps.network import (
     BetweenStep,
     FlapStep,
@@ -24,6 +23,7 @@ from ebbtide.scenario.steps.network import (
     LimitBandwidthStep,
     PartitionStep,
 )
+from ebbtide.scenario.words import CLIENTS, Role
 from faults.base import Effect, Part, carry_out_part, compose_effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan
 

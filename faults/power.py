@@ -22,7 +22,7 @@ from cluster.runtime.disks import LogCopies, common_prefix
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders, segment_files
 from ebbtide.record.node_times import NodeTimes
-from ebbtide.scenario.steps.proof import TornPage
+from ebbtide.scenario.steps.step import TornPage
 from faults.base import Effect, proven_effect, unproven_effect
 
 

@@ -18,10 +18,8 @@ import msgspec
 from cluster.runtime.base import NodeInfo
 from cluster.runtime.cluster import Runtime
 from cluster.wire.messages import Action, Arm, Direction, Release, Rule, WireEvent
-from ebbtide.record.files import WIRE_FILE
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import WIRE_FILE, RecordFolder
 from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
-from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.wire import (
     DelayRequestStep,
@@ -32,6 +30,7 @@ from ebbtide.scenario.steps.wire import (
     ReleaseStep,
     RuleStep,
 )
+from ebbtide.scenario.words import CLIENTS
 from ebbtide.waiting import wait_until
 from faults.base import Effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan

@@ -24,8 +24,7 @@ from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR, RecordFolder
 from ebbtide.record.manifest import ACKS
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.kafka_settings import DEFAULT_GROUP_PROTOCOL

@@ -28,7 +28,7 @@ from ebbtide.journal.commits import LastCommitAnswer
 from workloads import consumer
 from workloads.config import ConsumerConfig
 from workloads.library_settings import librdkafka_consumer_settings
-from workloads.librdkafka_sends import name_of_error
+from workloads.librdkafka_producer import name_of_error
 from workloads.reaching import refused_settings
 from workloads.rebalances import Listener
 

@@ -1,6 +1,6 @@
 """The account of one producer, whatever its client: what was handed over, and how it ended, journalled.
 
-Only the thread that sends touches an account. `workloads.sends` is the account of kafka-python's batches,
+Only the thread that sends touches an account. `workloads.producer` is the account of kafka-python's batches,
 `workloads.single_sends` that of clients that answer each record.
 """
 

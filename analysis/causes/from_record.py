@@ -25,7 +25,7 @@ from analysis.record.requests import Request
 from ebbtide.record.node_times import Span
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.steps.proof import LinkProof
+from ebbtide.scenario.steps.step import LinkProof
 from ebbtide.scenario.steps.table import KINDS
 
 _UNMEASURED_NS = 1_000_000_000

@@ -11,7 +11,7 @@ from analysis.causes.epochs import LeaderEpochs
 from analysis.causes.evidence import NEVER, UNKNOWN, Flags, PartitionEvidence, column
 from analysis.causes.leaders import Leaders
 from analysis.causes.liveness import Liveness
-from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.words import CLIENTS
 
 
 def may_have_written(evidence: PartitionEvidence, epochs: LeaderEpochs, leaders: Leaders, liveness: Liveness) -> Flags:

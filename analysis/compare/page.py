@@ -30,7 +30,7 @@ from analysis.report.picture.model import RunPicture, StepSpan
 from analysis.report.summary import JudgedRun, judged_run
 from analysis.sentences.words import has_sends, headline, release_text
 from ebbtide.errors import UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_run
 from ebbtide.record.outcomes import next_command, outcome_word
 from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict

@@ -14,8 +14,7 @@ from analysis.evidence.report import CheckpointsReport, manifest_or_none, node_f
 from analysis.evidence.table_file import new_table_part
 from ebbtide.logs.checkpoint_file import ANSWERED_HIGH_WATERMARKS, HIGH_WATERMARKS, read_checkpoint
 from ebbtide.logs.segments import TopicPartition, leo_of, partition_folders, replica_folder
-from ebbtide.record.files import RAW_DIR, raw_log_dirs
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RAW_DIR, RecordFolder, raw_log_dirs
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.topic_lives import TopicLives, topic_id_in
 

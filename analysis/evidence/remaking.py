@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from analysis.evidence.report import EVIDENCE
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 
 TIMELINE = ("partitions", "brokers", "configs")
 """The tables that are made together from the metadata log."""

@@ -15,8 +15,7 @@ from ebbtide.logs.batches import Batch, LogRecord
 from ebbtide.logs.codecs import UndecodableError
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition, partition_folders, segment_files
-from ebbtide.record.files import RAW_DIR, raw_log_dirs
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RAW_DIR, RecordFolder, raw_log_dirs
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.topic_lives import TopicLives, topic_id_in
 

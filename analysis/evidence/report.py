@@ -9,8 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from ebbtide.logs.scan import Damage
-from ebbtide.record.files import RAW_DIR, write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RAW_DIR, RecordFolder, write_atomically
 from ebbtide.record.manifest import Manifest, is_record, read_manifest
 from ebbtide.record.sums import read_sums
 from ebbtide.untrusted.files import UnreadableFile

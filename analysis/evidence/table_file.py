@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ebbtide.errors import HarnessError
-from ebbtide.record.files import new_file, new_folder, own_folder
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, new_file, new_folder, own_folder
 from ebbtide.record.tables import TABLES
 
 ROW_GROUP_ROWS = 100_000

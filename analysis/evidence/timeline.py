@@ -25,8 +25,7 @@ from ebbtide.kraft.records import MetadataRecord
 from ebbtide.logs.checkpoint_file import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.clock import KafkaClocks, kafka_clocks, read_clock
-from ebbtide.record.files import RAW_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RAW_DIR, RecordFolder
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 from ebbtide.record.steps import read_steps
 from ebbtide.record.topic_lives import TopicLives

@@ -17,8 +17,7 @@ from analysis.reconcile.work import PUBLIC, RUN
 from analysis.remote.record import RemoteRecord
 from analysis.spark.sql import DataFrame
 from ebbtide.errors import HarnessError
-from ebbtide.record.files import ANOMALIES_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import ANOMALIES_DIR, RecordFolder
 from ebbtide.record.tables import ANOMALY_SCHEMA
 
 

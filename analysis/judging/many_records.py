@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from analysis.judging.one_record import conclude, prepare_record
 from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
 from ebbtide.errors import EbbtideError, HarnessError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -54,8 +54,7 @@ from analysis.record.record import Record
 from analysis.record.scans import Scan
 from analysis.record.whole import ended_before_sending, is_evidence_whole, is_raw_whole
 from analysis.report.picture.series import ObservedOffsets
-from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, check_ended
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, RecordFolder, check_ended
 from ebbtide.record.manifest import ACKS_SPELLED
 from ebbtide.record.outcomes import allows_everything, is_loss_allowed
 from ebbtide.record.sums import forget_sums, update_sums, write_sums

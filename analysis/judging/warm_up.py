@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from analysis.judging.many_records import judge
 from analysis.spark.session import Jvm
 from ebbtide.journal.payload import value_at
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
 from ebbtide.record.tables import TABLES
 from ebbtide.scratch import JUDGING, scratch_folder

@@ -23,8 +23,7 @@ from analysis.record.table_files import TableFile, check_file, check_manifest
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.record.clients import ClientEvent, read_client_events
 from ebbtide.record.clock import KafkaClocks, kafka_clocks, read_clock
-from ebbtide.record.files import ANOMALIES_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import ANOMALIES_DIR, RecordFolder
 from ebbtide.record.manifest import Manifest, read_manifest_and_keys
 from ebbtide.record.predictions import fitting_prediction
 from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps

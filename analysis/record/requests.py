@@ -18,8 +18,8 @@ import msgspec
 from analysis.record.timeline import MILLISECOND_NS
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.steps.proof import RequestProof
 from ebbtide.scenario.steps.recovery import RecoverStep
+from ebbtide.scenario.steps.step import RequestProof
 
 _KINDS = frozenset({"elect", "reassign", "recover"})
 _SURE_ANSWERS = frozenset(

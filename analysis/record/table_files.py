@@ -17,7 +17,7 @@ import pyarrow.types as pt
 
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import MANIFEST, Manifest
 from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.parquet import READ_ERRORS, ParquetSource, damage_of

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Self
 
 from analysis.evidence.remaking import parts_to_remake
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
-from ebbtide.record.files import ANOMALIES_DIR, RAW_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import ANOMALIES_DIR, RAW_DIR, RecordFolder
 from ebbtide.record.manifest import MANIFEST, NoRecord, read_manifest
 from ebbtide.record.sums import SUMS, forget_sums, read_sums
 from ebbtide.record.verdict import VERDICT

@@ -35,7 +35,7 @@ from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses, log_start_moves
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.topic_lives import TopicLives, is_unknown, name_of, unknown_of
-from ebbtide.scenario.steps.proof import LogStartMove
+from ebbtide.scenario.steps.step import LogStartMove
 
 CLOCK_NS = 1_000_000
 """Kafka writes the times of metadata records in whole milliseconds."""

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from analysis.sentences.words import nodes, without_brackets
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.network import IsolateStep, PartitionStep
-from ebbtide.scenario.steps.proof import Link, LinkProof, MeasuredLog, StepProof
-from ebbtide.scenario.steps.step import WaitStep
+from ebbtide.scenario.steps.step import Link, LinkProof, MeasuredLog, StepProof, WaitStep
+from ebbtide.scenario.words import CLIENTS
 
 _TOLD_OTHERWISE = ("probe", "cuts", "dropped", "logs", "parts")
 

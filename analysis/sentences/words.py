@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.record.files import Missing
 from analysis.record.record import Record
-from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR, RecordFolder
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
 from ebbtide.record.outcomes import lost_counts, outcome_word
 from ebbtide.record.verdict import (
@@ -31,7 +30,7 @@ from ebbtide.rules.table import (
     NO_COMMITTED_LOSS,
     NO_HW_REGRESSION,
 )
-from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.words import CLIENTS
 
 _STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
 COMMIT_FATES = {COMMIT_LOST: "not given back", COMMIT_BACK: "served, and served no more"}

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from analysis.spec.explore.eager import Operation, PlayedSchedule
 from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.scenario.plain_values import from_plain
-from ebbtide.scenario.roles import ConfigResource, Role, RoleOrNone
 from ebbtide.scenario.steps.admin import ElectStep, ReassignStep, SetConfigStep, SetFeatureStep, UnregisterStep
 from ebbtide.scenario.steps.disk import PowerLossStep, WipeDiskStep
 from ebbtide.scenario.steps.network import HealStep, IsolateStep, PartitionStep
@@ -28,7 +27,7 @@ from ebbtide.scenario.triggers import (
     Trigger,
     after,
 )
-from ebbtide.scenario.words import PartitionName
+from ebbtide.scenario.words import ConfigResource, PartitionName, Role, RoleOrNone
 
 FIRST_COUNT = 2000
 """Acknowledged records before the first step."""

@@ -22,7 +22,7 @@ from bench.broken_kafka.agent import CONTROL, environment_of
 from bench.broken_kafka.bugs import KAFKA, Bug, read_bugs
 from bench.broken_kafka.kept import Row, commit_of_checkout, read_rows, write_rows
 from bench.broken_kafka.outcome import classify, count_of_acts, failures_in, seen_by
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import records_of
 from ebbtide.record.verdict import Verdict, read_verdict
 

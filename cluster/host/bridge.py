@@ -20,7 +20,7 @@ from cluster.host.namespaces import Cut, LimitCounts, Namespace, Transfer
 from cluster.host.probes import Probes
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import call_in_namespace
-from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.words import CLIENTS
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute

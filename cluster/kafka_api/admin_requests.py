@@ -44,7 +44,7 @@ from cluster.kafka_api.connection import (
 from cluster.kafka_api.log_dirs import MoveReplica, ReplicaMove, move_replica
 from cluster.kafka_api.metadata_log import AddVoter, RemoveVoter, ask_voters
 from ebbtide import run_clock
-from ebbtide.scenario.steps.proof import LogStartMove
+from ebbtide.scenario.steps.step import LogStartMove
 from ebbtide.suggestions import bracketed_suggestion
 from ebbtide.waiting import WaitExpired, wait_until
 

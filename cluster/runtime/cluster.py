@@ -55,7 +55,7 @@ from ebbtide.properties_file import render
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.record.node_times import NodeTimes
 from ebbtide.releases.known_releases import METADATA_VERSION
-from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.words import CLIENTS
 from ebbtide.signals import defer_signals
 from ebbtide.waiting import wait_until
 

@@ -20,7 +20,7 @@ from ebbtide.releases.feature_levels import levels_of, metadata_version_name, us
 from ebbtide.releases.known_releases import METADATA_VERSION
 from ebbtide.scenario.kafka_settings import REFERENCE, RefusedByKafka, refused_kind
 from ebbtide.scenario.model import ClusterSpec
-from ebbtide.scenario.roles import FIRST_CONTROLLER
+from ebbtide.scenario.words import FIRST_CONTROLLER
 
 TOOL = "kafka.tools.StorageTool"
 

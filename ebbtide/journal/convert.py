@@ -45,8 +45,7 @@ from ebbtide.journal.frames import (
 )
 from ebbtide.journal.outcomes import UNRESOLVED
 from ebbtide.record.clients import TxnOutcome, write_client_events
-from ebbtide.record.files import JOURNAL_DIR, new_file, own_folder
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, RecordFolder, new_file, own_folder
 from ebbtide.record.tables import COMMITS, COPIES, DESCRIBED, HANDLED, POLLS, SENDS, WATERMARKS
 from ebbtide.record.topic_lives import Columns, TopicLives, with_own_names
 from ebbtide.untrusted.values import decode_json, decoding

@@ -90,7 +90,7 @@ def read_record(path: Path) -> RunRecord:
 
     Raises `UsageError` if it is not a record, or has no verdict.
     """
-    from ebbtide.record.folder import RecordFolder
+    from ebbtide.record.files import RecordFolder
     from ebbtide.record.manifest import read_manifest
     from ebbtide.record.outcomes import next_command
     from ebbtide.record.verdict import read_judgement
@@ -115,7 +115,7 @@ def prediction_of(run: RunRecord) -> Prediction | None:
     Returns None if it has none that can be read.
     """
     from ebbtide.record import predictions
-    from ebbtide.record.folder import RecordFolder
+    from ebbtide.record.files import RecordFolder
     from ebbtide.record.manifest import read_manifest
 
     folder = RecordFolder(run.path)

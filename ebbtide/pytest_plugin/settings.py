@@ -169,7 +169,7 @@ def _settings_of_replay(settings: Settings, record: Path) -> Settings:
     from dataclasses import replace
 
     from ebbtide.errors import EbbtideError
-    from ebbtide.record.folder import RecordFolder
+    from ebbtide.record.files import RecordFolder
     from ebbtide.record.manifest import read_manifest
 
     try:

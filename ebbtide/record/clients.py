@@ -11,8 +11,7 @@ from typing import Literal
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.record.files import own_folder, write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, own_folder, write_atomically
 from ebbtide.untrusted.files import is_folder, read_file
 from ebbtide.untrusted.values import decode_json
 

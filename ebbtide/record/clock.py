@@ -21,8 +21,7 @@ from typing import Annotated
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.record.files import CLOCK_FILE
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import CLOCK_FILE, RecordFolder
 from ebbtide.record.manifest import TimeNs
 from ebbtide.record.steps import StepEntry
 from ebbtide.run_clock import STEP_NS

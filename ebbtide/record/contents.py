@@ -21,8 +21,8 @@ from ebbtide.record.files import (
     RAW_DIR,
     WIRE_FILE,
     WITNESS_DIR,
+    RecordFolder,
 )
-from ebbtide.record.folder import RecordFolder
 from ebbtide.untrusted.files import special_kind
 
 _FILES = frozenset(

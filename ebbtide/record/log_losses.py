@@ -18,7 +18,7 @@ from ebbtide.record.node_times import Span
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.admin import DeleteRecordsStep
 from ebbtide.scenario.steps.disk import DirectoryStep
-from ebbtide.scenario.steps.proof import LogStartMove, MeasuredLog, StepProof
+from ebbtide.scenario.steps.step import LogStartMove, MeasuredLog, StepProof
 from ebbtide.scenario.steps.table import KINDS, LOSES_RECORDS, TAKES_DOWN
 from ebbtide.scenario.words import PartitionName
 

@@ -16,8 +16,7 @@ import msgspec
 
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.record.contents import check_contents
-from ebbtide.record.files import check_ended, is_going, write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, check_ended, is_going, write_atomically
 from ebbtide.record.node_times import NodeEnd
 from ebbtide.record.own_producers import WireFacts
 from ebbtide.releases.builds import RecordedBuild

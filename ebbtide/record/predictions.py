@@ -8,7 +8,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion
 
 from ebbtide.errors import EbbtideError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.releases.known_releases import version_of
 from ebbtide.rules.table import ANOMALIES

@@ -22,8 +22,7 @@ import pyarrow.types as pt
 
 from ebbtide.errors import UsageError
 from ebbtide.record.clients import ClientEvent, read_client_events
-from ebbtide.record.files import ANOMALIES_DIR, WIRE_FILE, WITNESS_DIR, check_ended
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import ANOMALIES_DIR, WIRE_FILE, WITNESS_DIR, RecordFolder, check_ended
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.steps import STEPS, StepEntry, read_steps
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA

@@ -11,13 +11,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.record.files import write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, write_atomically
 from ebbtide.record.node_times import NodeTimes, Span
-from ebbtide.scenario.roles import CLIENTS
-from ebbtide.scenario.steps.proof import StepProof, read_leniently
-from ebbtide.scenario.steps.step import BaseStep
+from ebbtide.scenario.steps.step import BaseStep, StepProof, read_leniently
 from ebbtide.scenario.steps.table import CUT_KINDS, HEALED_BY, KINDS, STEP_TYPES
+from ebbtide.scenario.words import CLIENTS
 from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.values import decode_json
 

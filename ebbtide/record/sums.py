@@ -16,8 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import UsageError
-from ebbtide.record.files import ANOMALIES_DIR, JOURNAL_DIR, LOGS_DIR, write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import ANOMALIES_DIR, JOURNAL_DIR, LOGS_DIR, RecordFolder, write_atomically
 from ebbtide.untrusted.files import BYTES_MAX, is_file, open_file, read_file
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from ebbtide.errors import EbbtideError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario.steps.admin import CreateTopicStep, DeleteTopicStep
 

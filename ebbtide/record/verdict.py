@@ -13,8 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from ebbtide.errors import ExitCode, UsageError
-from ebbtide.record.files import write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, write_atomically
 from ebbtide.record.judged_by import JudgedBy
 from ebbtide.record.manifest import RECORD_VERSION, Manifest
 from ebbtide.record.own_producers import OwnProducer

@@ -16,11 +16,10 @@ from typing import Any, cast
 from msgspec import inspect
 
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.steps.proof import struct_fields
-from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.step import StepSpec, struct_fields
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS
-from ebbtide.scenario.validate_features import FEATURES
+from ebbtide.scenario.validate_upgrades import FEATURES
 
 _TOP = "at the top of the file, before the first table"
 _PLACES_MAX = 3

@@ -14,8 +14,7 @@ from typing import Any, TypeVar, cast, get_origin
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.steps.proof import struct_fields
-from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.step import StepSpec, struct_fields
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
 from ebbtide.scenario.words import ParsedText

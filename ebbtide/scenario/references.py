@@ -12,10 +12,9 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
 from ebbtide.scenario.model import NodeRole, Scenario
-from ebbtide.scenario.roles import FIRST_CONTROLLER, ConfigResource, Role
 from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteTopicStep
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.words import PartitionName
+from ebbtide.scenario.words import FIRST_CONTROLLER, ConfigResource, PartitionName, Role
 from ebbtide.suggestions import bracketed_suggestion
 
 

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import msgspec
 
-from ebbtide.scenario.roles import ConfigResource, Role, RoleOrNone
-from ebbtide.scenario.words import Duration, PartitionName
+from ebbtide.scenario.words import ConfigResource, Duration, PartitionName, Role, RoleOrNone
 
 
 class Trigger:

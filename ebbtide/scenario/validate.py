@@ -20,13 +20,12 @@ from ebbtide.scenario.steps.disk import ReadOnlyStep
 from ebbtide.scenario.triggers import HeldTrigger
 from ebbtide.scenario.validate_admin import validate_users
 from ebbtide.scenario.validate_clients import validate_clients
-from ebbtide.scenario.validate_features import FEATURES, validate_feature_name, validate_features
 from ebbtide.scenario.validate_order import validate_order, validate_starts
 from ebbtide.scenario.validate_quorum import validate_log_dirs, validate_quorum, validate_voter_steps
 from ebbtide.scenario.validate_settings import validate_settings
 from ebbtide.scenario.validate_steps import validate_step
 from ebbtide.scenario.validate_triggers import validate_held
-from ebbtide.scenario.validate_upgrades import validate_upgrades
+from ebbtide.scenario.validate_upgrades import FEATURES, validate_feature_name, validate_features, validate_upgrades
 
 
 def validate(scenario: Scenario, *, to_run: bool = True) -> Iterator[UsageError]:

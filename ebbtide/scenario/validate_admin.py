@@ -10,8 +10,8 @@ from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.kafka_settings import DEFAULT_LIBRARY
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.references import EarlierNames, limit
-from ebbtide.scenario.roles import Role, overlap
 from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteRecordsStep, DeleteTopicStep
+from ebbtide.scenario.words import Role, overlap
 from ebbtide.suggestions import bracketed_suggestion
 
 _PARTITIONS_MAX = 100

@@ -20,9 +20,7 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.roles import Role
-from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.step import StepSpec, target_of
+from ebbtide.scenario.steps.step import Kind, StepSpec, target_of
 from ebbtide.scenario.steps.table import (
     CUT_KINDS,
     DISK_TROUBLES,
@@ -33,6 +31,7 @@ from ebbtide.scenario.steps.table import (
     TAKES_DOWN,
     StepKind,
 )
+from ebbtide.scenario.words import Role
 
 _NOT_BROKERS = ("controller", "controllers")
 _FIXED = ("broker", "controllers")

@@ -13,7 +13,7 @@ from ebbtide.releases.known_releases import KNOWN, OLDEST
 from ebbtide.rules.table import CLAUSES, NO_COMMITTED_LOSS
 from ebbtide.scenario.model import LossExpectation, Prediction, Scenario, TimeBounds, UnavailabilityExpectation
 from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
-from ebbtide.scenario.validate_features import has_level, validate_feature_name
+from ebbtide.scenario.validate_upgrades import has_level, validate_feature_name
 from ebbtide.suggestions import bracketed_suggestion
 
 

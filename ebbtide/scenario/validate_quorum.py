@@ -15,10 +15,10 @@ from ebbtide.releases.first_with import SEVERAL_LOG_DIRS
 from ebbtide.releases.known_releases import METADATA_VERSION, version_of
 from ebbtide.scenario.model import ClusterSpec, Scenario
 from ebbtide.scenario.references import limit
-from ebbtide.scenario.roles import FIRST_CONTROLLER, Role
 from ebbtide.scenario.steps.admin import AddVoterStep, VoterStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import target_of
+from ebbtide.scenario.words import FIRST_CONTROLLER, Role
 
 _STATIC_SIZES = (1, 3)
 _DYNAMIC_MAX = 3

@@ -18,12 +18,10 @@ from ebbtide.scenario.references import (
     validate_role,
     validate_topic_exists,
 )
-from ebbtide.scenario.roles import ConfigResource, Role, overlap
 from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteTopicStep, MoveReplicaStep
 from ebbtide.scenario.steps.disk import DirectoryStep, SlowDiskStep
 from ebbtide.scenario.steps.network import BetweenStep, IsolateStep
-from ebbtide.scenario.steps.proof import struct_fields
-from ebbtide.scenario.steps.step import StepSpec, target_of
+from ebbtide.scenario.steps.step import StepSpec, struct_fields, target_of
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.steps.wire import HoldRequestStep
 from ebbtide.scenario.validate_admin import (
@@ -33,10 +31,10 @@ from ebbtide.scenario.validate_admin import (
     validate_error_name,
     validate_replicas,
 )
-from ebbtide.scenario.validate_features import validate_feature_name
 from ebbtide.scenario.validate_quorum import validate_directory
 from ebbtide.scenario.validate_triggers import validate_api, validate_trigger
-from ebbtide.scenario.words import PartitionName
+from ebbtide.scenario.validate_upgrades import validate_feature_name
+from ebbtide.scenario.words import ConfigResource, PartitionName, Role, overlap
 
 SLOW_DISK_DELAY_S_MAX = 5.0
 """Nothing can end a process that waits for a frozen volume, and the end of a run waits so long for one to die."""

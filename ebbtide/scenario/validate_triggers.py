@@ -16,7 +16,6 @@ from ebbtide.scenario.references import (
     validate_resource,
     validate_role,
 )
-from ebbtide.scenario.roles import Role, RoleOrNone
 from ebbtide.scenario.steps.admin import ReassignStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import (
@@ -33,7 +32,7 @@ from ebbtide.scenario.triggers import (
     Trigger,
 )
 from ebbtide.scenario.validate_quorum import validate_directory
-from ebbtide.scenario.words import PartitionName
+from ebbtide.scenario.words import PartitionName, Role, RoleOrNone
 from ebbtide.suggestions import bracketed_suggestion
 
 

@@ -24,7 +24,7 @@ from ebbtide.scenario.steps.admin import SetFeatureStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.wire import DuplicateRequestStep
 from ebbtide.scenario.triggers import AfterTrigger, ElrTrigger, OffsetTrigger
-from ebbtide.scenario.validate_features import FEATURES, has_level
+from ebbtide.scenario.validate_upgrades import FEATURES, has_level
 
 _PREVIEWS = ("unstable.", "eligible.leader.replicas.")
 """Properties that begin so switch on what a release does not have by itself."""

@@ -15,8 +15,7 @@ import tomli_w
 from ebbtide.releases.builds import number_of
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain_values import STEP_KEYS, to_plain
-from ebbtide.scenario.steps.proof import struct_fields
-from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.step import StepSpec, struct_fields
 from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.words import ParsedText
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.untrusted.files import path_from
 from harness.cli import completing
 from harness.cli.analyze_stdin import STDIN, judge_from_stdin

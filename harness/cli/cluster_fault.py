@@ -159,7 +159,7 @@ def _parse_value(kind: str, typed: str | bool) -> Any:
 
 def _print_result(step: StepEntry, result: StepResult) -> None:
     """Print whether the step took effect."""
-    from ebbtide.scenario.steps.proof import RequestProof, StepProof
+    from ebbtide.scenario.steps.step import RequestProof, StepProof
     from ebbtide.scenario.steps.table import ADMIN_KINDS, help_of_kind
 
     # The target of an administrative request already says what is asked for.

@@ -46,7 +46,7 @@ def run(args: Args) -> ExitCode:
     """Print the life of a record. Raises `UsageError`."""
     from analysis.explain.subject import nothing_to_explain
     from analysis.record.record import Record
-    from ebbtide.record.folder import RecordFolder
+    from ebbtide.record.files import RecordFolder
     from ebbtide.record.manifest import read_run
     from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict
 

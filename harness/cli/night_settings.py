@@ -93,7 +93,7 @@ def _parse_or_note(wrong: list[EbbtideError], where: str, parse: Callable[[], Pa
 
 def _targets(text: str) -> list[ReleaseTarget]:
     from ebbtide.scenario.model import ClusterSpec
-    from ebbtide.scenario.validate_features import validate_feature_name, validate_features
+    from ebbtide.scenario.validate_upgrades import validate_feature_name, validate_features
     from harness.nightly.job import parse_target
 
     targets = [parse_target(word) for word in _required_list(text, "--kafka")]

@@ -231,7 +231,7 @@ def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
 
     They replace the scenario's own levels. Raises `UsageError` with all words that are not `NAME=LEVEL`.
     """
-    from ebbtide.scenario.validate_features import validate_feature_name
+    from ebbtide.scenario.validate_upgrades import validate_feature_name
 
     levels: dict[str, int] = {}
     problems: list[EbbtideError] = []

@@ -132,7 +132,7 @@ def _run_as_json(args: Args, scenario: Scenario, seed: int, text: str) -> ExitCo
 
 
 def _draw_scenario(args: Args) -> tuple[Scenario, int]:
-    from ebbtide.scenario.validate_features import validate_features
+    from ebbtide.scenario.validate_upgrades import validate_features
     from harness.random.drawing import STEPS, STEPS_MAX, draw
 
     steps = STEPS if args.steps is None else args.steps

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import EbbtideError, ExitCode
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from harness.cli.command import Args, Command
 from harness.cli.option_values import jobs_of, launch_options_of, releases_of
 from harness.cli.options import (

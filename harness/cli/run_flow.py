@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 
 if TYPE_CHECKING:
     from ebbtide.judging_process import JudgingProcess

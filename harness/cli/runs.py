@@ -11,7 +11,7 @@ import msgspec
 
 from ebbtide.errors import ExitCode
 from ebbtide.folders import walk
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.verdict import Outcome, PredictionKind, Verdict
 from ebbtide.suggestions import did_you_mean
 from harness.cli.command import Args, Group

@@ -18,7 +18,7 @@ import msgspec
 from analysis.compare.differences import ComparedRow
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.named_files import check_named_file
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.shown_text import has_other_name, plural, shown_path
 from harness.cli import completing
 from harness.cli.command import Args, Command

@@ -46,8 +46,7 @@ def command() -> Command:
 
 def run(args: Args) -> ExitCode:
     """Write the archive, and print what is in it. Raises `UsageError`."""
-    from ebbtide.record.files import check_ended
-    from ebbtide.record.folder import RecordFolder
+    from ebbtide.record.files import RecordFolder, check_ended
     from ebbtide.record.manifest import is_record, read_manifest, records_of
     from ebbtide.shown_text import plural
     from ebbtide.untrusted.archives import pack

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from harness.cli.output import print_json, print_warning
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ebbtide.daemon.control import log_of
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import PLAIN_CLUSTER
 from ebbtide.scenario.model import ClusterSpec, Scenario
 from harness.daemon.serving import ClusterDaemon, OwnedCluster

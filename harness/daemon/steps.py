@@ -14,7 +14,6 @@ from ebbtide.kraft.image import MetadataImage
 from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR
 from ebbtide.scenario.model import Scenario, TopicSpec
 from ebbtide.scenario.references import EarlierNames
-from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.safety import validate_words
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import DISK_TROUBLES, help_of_kind
@@ -23,6 +22,7 @@ from ebbtide.scenario.triggers import OffsetTrigger
 from ebbtide.scenario.validate import validate, validate_topic
 from ebbtide.scenario.validate_order import impossible_now
 from ebbtide.scenario.validate_steps import validate_step
+from ebbtide.scenario.words import CLIENTS
 from harness.runner.session import Session
 from harness.runner.view import RoleUnresolved
 from workloads.client import Client

@@ -11,8 +11,7 @@ import msgspec
 
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.locks import LockUnavailable
-from ebbtide.record.files import write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, write_atomically
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import Verdict
 from harness.nightly.store import FinishedJob, Followup, NightPlan, Store

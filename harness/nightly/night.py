@@ -17,7 +17,7 @@ import psutil
 from analysis.judge.outcome.prediction import known_bug_of
 from analysis.sentences.elections import is_loss
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import Manifest, read_manifest, records_of
 from ebbtide.record.outages import service_figures
 from ebbtide.record.outcomes import count_committed_lost

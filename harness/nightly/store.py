@@ -23,8 +23,7 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.locks import hold_lock
-from ebbtide.record.files import RUN_ID_PATTERN, append_line, read_lines, write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RUN_ID_PATTERN, RecordFolder, append_line, read_lines, write_atomically
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.outcomes import word_of
 from ebbtide.record.verdict import Outcome, PredictionKind

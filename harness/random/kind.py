@@ -9,11 +9,10 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from analysis.spec import Partition
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS, STEP_TYPES, StepKind
 from ebbtide.scenario.triggers import AfterTrigger, Trigger, after
-from ebbtide.scenario.words import Duration
+from ebbtide.scenario.words import Duration, Role
 from harness.random.world import CONTROLLER, World
 
 S = TypeVar("S", bound=StepSpec)

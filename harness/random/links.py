@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import permutations
 from random import Random
 
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.network import (
     BetweenStep,
     FlapStep,
@@ -21,7 +20,7 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import KINDS, STEP_TYPES, WIRE_KINDS, StepKind
 from ebbtide.scenario.steps.wire import DirectedRuleStep, HoldRequestStep, ReleaseStep, RuleStep
 from ebbtide.scenario.triggers import after
-from ebbtide.scenario.words import Duration, Rate
+from ebbtide.scenario.words import Duration, Rate, Role
 from harness.random.kind import (
     Fit,
     Propose,

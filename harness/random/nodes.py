@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Literal
 
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.process import RestartStep, ResumeStep, RollingStep, StartStep
 from ebbtide.scenario.steps.step import StepSpec, TargetStep
 from ebbtide.scenario.steps.table import KINDS, LOSES_POWER, TAKES_DOWN, StepKind
 from ebbtide.scenario.triggers import BrokerTrigger
+from ebbtide.scenario.words import Role
 from harness.random.kind import (
     Fit,
     Propose,

@@ -10,11 +10,11 @@ from random import Random
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import ClusterSpec
-from ebbtide.scenario.roles import FIRST_CONTROLLER, Role
 from ebbtide.scenario.steps.admin import AddVoterStep, RemoveVoterStep, VoterStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.validate_quorum import validate_quorum_on
+from ebbtide.scenario.words import FIRST_CONTROLLER, Role
 from harness.random.kind import StepGenerator
 from harness.random.requests import common_fields, fit_request
 from harness.random.world import Voters, World

@@ -11,7 +11,6 @@ from typing import Any, TypedDict
 
 from analysis.spec.partition import NO_LEADER, Election, UncleanElection
 from ebbtide.releases.known_releases import ELR_VERSION
-from ebbtide.scenario.roles import ConfigResource, Role
 from ebbtide.scenario.steps.admin import (
     AddPartitionsStep,
     CreateTopicStep,
@@ -27,7 +26,7 @@ from ebbtide.scenario.steps.recovery import RecoverStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.triggers import Trigger
-from ebbtide.scenario.words import Duration, PartitionName
+from ebbtide.scenario.words import ConfigResource, Duration, PartitionName, Role
 from harness.random.kind import Fit, StepGenerator, draw_delay, draw_partition, with_time_trigger
 from harness.random.replication import final_replicas
 from harness.random.world import World

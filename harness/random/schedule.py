@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.disk import MendDiskStep
 from ebbtide.scenario.steps.network import HealStep
 from ebbtide.scenario.steps.process import ResumeStep, StartStep
@@ -16,6 +15,7 @@ from ebbtide.scenario.steps.step import StepSpec, WaitStep
 from ebbtide.scenario.steps.table import HEALERS, KINDS, TAKES_DOWN, StepKind
 from ebbtide.scenario.steps.wire import ReleaseStep
 from ebbtide.scenario.triggers import AckedTrigger
+from ebbtide.scenario.words import Role
 from harness.random.kind import StepGenerator, waiting_s
 from harness.random.links import LINK_KINDS, RULE_KINDS
 from harness.random.nodes import NODE_KINDS

@@ -11,9 +11,9 @@ from random import Random
 
 from ebbtide.releases.feature_levels import levels_of
 from ebbtide.releases.known_releases import next_release
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.words import Role
 from harness.random.kind import StepGenerator, draw_delay, with_time_trigger
 from harness.random.nodes import is_whole
 from harness.random.world import CONTROLLER, World

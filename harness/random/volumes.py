@@ -9,14 +9,13 @@ from typing import TypeVar
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
 from ebbtide.releases.first_with import SEVERAL_LOG_DIRS
 from ebbtide.releases.known_releases import METADATA_VERSION, version_of
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import MoveReplicaStep
 from ebbtide.scenario.steps.disk import DirectoryStep, MendDiskStep
 from ebbtide.scenario.steps.step import StepSpec, TargetStep
 from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, STARTERS, STEP_TYPES, StepKind
 from ebbtide.scenario.triggers import after
 from ebbtide.scenario.validate_quorum import ASSIGNED_SINCE
-from ebbtide.scenario.words import PartitionName
+from ebbtide.scenario.words import PartitionName, Role
 from harness.random.kind import (
     Fit,
     Propose,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from random import Random
 
 from analysis.spec.partition import NO_LEADER
-from ebbtide.scenario.roles import Role, RoleOrNone
 from ebbtide.scenario.steps.step import StepSpec, WaitStep
 from ebbtide.scenario.triggers import (
     AfterTrigger,
@@ -21,7 +20,7 @@ from ebbtide.scenario.triggers import (
     Trigger,
     after,
 )
-from ebbtide.scenario.words import PartitionName
+from ebbtide.scenario.words import PartitionName, Role, RoleOrNone
 from harness.random.kind import StepGenerator
 from harness.random.replication import final_replicas
 from harness.random.world import Broker, World

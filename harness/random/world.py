@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from analysis.spec import Partition
-from ebbtide.scenario.roles import Role
+from ebbtide.scenario.words import Role
 from harness.random.replication import Replication
 
 CONTROLLER = 0

@@ -12,7 +12,7 @@ from itertools import permutations, zip_longest
 import msgspec
 
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.steps.proof import StepProof
+from ebbtide.scenario.steps.step import StepProof
 from ebbtide.scenario.steps.table import CUT_KINDS
 from harness.replay.finding import facts_of, finding
 from harness.replay.recorded_run import LoadedRun

@@ -16,8 +16,7 @@ from analysis.record.record import Record
 from analysis.record.timeline import Timeline
 from ebbtide.errors import Problems, UsageError
 from ebbtide.journal.convert import has_journals
-from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RUN_ID_ALLOWED, RecordFolder, is_run_id
 from ebbtide.record.manifest import LIST_RECORDS, MANIFEST, Manifest, read_run
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry, read_steps

@@ -15,8 +15,7 @@ import msgspec
 
 from analysis.report.html import REPORT
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
-from ebbtide.record.files import ANOMALIES_DIR, write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import ANOMALIES_DIR, RecordFolder, write_atomically
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, VERDICT, Verdict, disturbance_of
 from ebbtide.scenario.steps.table import LOSES_POWER
 from ebbtide.scratch import ScratchFolder

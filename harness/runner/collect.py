@@ -22,8 +22,7 @@ from ebbtide.logs.checkpoint_file import (
 )
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import INTERNAL_PREFIX, METADATA_FOLDER, TopicPartition, partition_folders, segment_files
-from ebbtide.record.files import MORE_LOG_DIRS, RAW_DIR, write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import MORE_LOG_DIRS, RAW_DIR, RecordFolder, write_atomically
 from ebbtide.record.tables import WIRE
 
 RAW_LIMIT_BYTES = 512 * 1024 * 1024

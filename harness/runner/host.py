@@ -28,7 +28,7 @@ from ebbtide.librdkafka import require_librdkafka
 from ebbtide.ownership import Untrusted, check_trusted, sudo_users
 from ebbtide.privileges import current_privileges
 from ebbtide.properties_file import is_writable
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import MANIFEST, is_record
 from ebbtide.scenario.model import Scenario
 from ebbtide.untrusted.files import read_file

@@ -19,9 +19,8 @@ from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.table import DISK_TROUBLES
 from ebbtide.scenario.validate_clients import validate_group_protocols
-from ebbtide.scenario.validate_features import validate_features
 from ebbtide.scenario.validate_quorum import validate_log_dirs, validate_quorum_on
-from ebbtide.scenario.validate_upgrades import validate_upgrades
+from ebbtide.scenario.validate_upgrades import validate_features, validate_upgrades
 from harness.runner.gates import Gate
 from harness.runner.host import require_folder, require_libraries
 from harness.runner.run import RunRequest

@@ -17,8 +17,7 @@ from cluster.runtime.jvm import LINES_OF_AN_END, ended_on_full_volume, fatal_fau
 from ebbtide import run_clock
 from ebbtide.errors import Disturbed, HarnessError, NodeEnded
 from ebbtide.record.clock import ClockReading
-from ebbtide.record.files import CLOCK_FILE, log_command
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import CLOCK_FILE, RecordFolder, log_command
 from ebbtide.record.node_times import NodeEnd
 from ebbtide.run_clock import STEP_NS
 from ebbtide.scenario.steps.disk import FillDiskStep

@@ -28,8 +28,7 @@ from cluster.runtime.jvm import ensure_class_archive, installation_of
 from ebbtide import run_clock
 from ebbtide.errors import Disturbed, EbbtideError, HarnessError
 from ebbtide.journal.convert import has_journals
-from ebbtide.record.files import QUORUM_FILE, mark_going, write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import QUORUM_FILE, RecordFolder, mark_going, write_atomically
 from ebbtide.record.manifest import (
     ACKS,
     MANIFEST,
@@ -48,8 +47,8 @@ from ebbtide.releases.builds import RecordedBuild, build_of, is_build, number_of
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.kafka_settings import DEFAULT_LIBRARY
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario
-from ebbtide.scenario.roles import FIRST_CONTROLLER
 from ebbtide.scenario.safety import refuse_unsafe
+from ebbtide.scenario.words import FIRST_CONTROLLER
 from ebbtide.scenario.write import SCENARIO, recorded_text_of
 from ebbtide.shown_text import shown_path
 from ebbtide.signals import is_interrupt

@@ -14,15 +14,14 @@ from cluster.runtime.base import LogLoss
 from cluster.runtime.cluster import Runtime
 from ebbtide import run_clock
 from ebbtide.errors import EbbtideError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.node_times import NodeTimes, merge_times
 from ebbtide.record.steps import StepEntry, write_steps
-from ebbtide.scenario.roles import CLIENTS
-from ebbtide.scenario.steps.proof import StepProof
-from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.step import StepProof, StepSpec
 from ebbtide.scenario.steps.table import ADMIN_KINDS, DISK_TROUBLES, HEALED_BY, TAKES_DOWN, WIRE_KINDS, StepKind
 from ebbtide.scenario.triggers import AfterTrigger, Trigger
 from ebbtide.scenario.validate_order import FaultNow
+from ebbtide.scenario.words import CLIENTS
 from ebbtide.scenario.write import keys_set
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.admin import Administer

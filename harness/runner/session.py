@@ -19,15 +19,14 @@ from ebbtide.errors import HarnessError, NodeEnded
 from ebbtide.folders import HeldFolder
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import METADATA_FOLDER, log_dir_of, log_end, replica_folder
-from ebbtide.record.files import LOGS_DIR, RAW_DIR, write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import LOGS_DIR, RAW_DIR, RecordFolder, write_atomically
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.roles import CLIENTS, Role
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import CLOCK_KINDS
 from ebbtide.scenario.validate_order import FaultNow
+from ebbtide.scenario.words import CLIENTS, Role
 from ebbtide.scenario.write import SCENARIO, recorded_text_of
 from faults.base import Effect
 from faults.injector import Plan

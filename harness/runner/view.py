@@ -15,7 +15,7 @@ from ebbtide.kraft.kip_elr import kip_elr
 from ebbtide.kraft.quorum import QuorumLogs
 from ebbtide.logs.segments import LogEnd, TopicPartition
 from ebbtide.record.rows import PartitionState
-from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
+from ebbtide.scenario.words import CLIENTS, ConfigResource, Role
 
 
 class RoleUnresolved(HarnessError):

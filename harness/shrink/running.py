@@ -15,8 +15,7 @@ import msgspec
 import pyarrow.compute as pc
 
 from ebbtide.errors import EbbtideError, HarnessError, StepImpossible, UsageError
-from ebbtide.record.files import write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, write_atomically
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
 from ebbtide.record.sums import update_sums

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import EbbtideError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
 from ebbtide.record.verdict import Verdict
 from harness.replay.finding import fact_of, fact_of_loss

@@ -14,11 +14,10 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain_values import from_plain
-from ebbtide.scenario.roles import RoleOrNone
 from ebbtide.scenario.steps.network import HealStep
 from ebbtide.scenario.steps.wire import ReleaseStep
 from ebbtide.scenario.triggers import AfterTrigger, BrokerTrigger, IsrTrigger, LeaderTrigger, Trigger
-from ebbtide.scenario.words import Duration, PartitionName
+from ebbtide.scenario.words import Duration, PartitionName, RoleOrNone
 from harness.replay.recorded_run import LoadedRun
 
 _AWAITABLE = ("fenced", "unfenced", "unregistered")

@@ -19,8 +19,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.record.files import is_going
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, is_going
 from ebbtide.record.manifest import FOREIGN, is_record, read_manifest, records_of
 from ebbtide.record.steps import StepEntry
 from ebbtide.shown_text import escape_controls

@@ -28,8 +28,7 @@ from ebbtide.journal.payload import value_of
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.logs.segments import METADATA_FOLDER
-from ebbtide.record.files import LOGS_DIR, RAW_DIR, mark_going, write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import LOGS_DIR, RAW_DIR, RecordFolder, mark_going, write_atomically
 from ebbtide.record.manifest import (
     ACKS,
     FOREIGN,

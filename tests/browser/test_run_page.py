@@ -13,7 +13,7 @@ from pages import RUNS, Pages, axis_of, edges, rows, steps, write_page
 from playwright.sync_api import Browser, Page
 from real_records import unpack_record
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.verdict import read_judgement
 

@@ -11,7 +11,7 @@ import pytest
 from host_state import HostState
 from live.commands import EBBTIDE, command, ebbtide, records_in
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.waiting import wait_until
 

@@ -24,7 +24,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalReader
 from ebbtide.journal.frames import POLLED, PolledRecords, unpack_polled
 from ebbtide.record.clients import read_client_events
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.scenario.kafka_settings import ClientLibrary, GroupProtocol
 from ebbtide.scenario.model import ConsumerSpec, CopiedOffsets, ProducerSpec
 from ebbtide.waiting import wait_until

@@ -9,7 +9,7 @@ import pytest
 from live.clocks_back import check_clocks_went_back
 from live.in_process import run_and_judge
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import read_steps
 from harness.runner.launch import LaunchOptions
 

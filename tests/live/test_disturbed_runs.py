@@ -16,7 +16,7 @@ from host_state import HostState
 from live.commands import WatchedCommand, records_in
 
 from ebbtide.errors import ExitCode
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 
 pytestmark = pytest.mark.live

@@ -21,7 +21,7 @@ from live.in_process import judge, run_and_judge
 from cluster.host.containers import connect, labels_of
 from cluster.images.build import build_image
 from cluster.images.find import find_image
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from harness.runner.launch import LaunchOptions
 

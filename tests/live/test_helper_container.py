@@ -14,7 +14,7 @@ from live.ordinary_user import OrdinaryUser, shown_to_the_host
 
 from cluster.host.containers import connect
 from cluster.privileges.helper_container import LABEL
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 from ebbtide.waiting import wait_until

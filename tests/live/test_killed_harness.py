@@ -18,7 +18,7 @@ from live import in_process
 from live.commands import WatchedCommand, ebbtide, records_in
 
 from ebbtide.errors import HarnessError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 from ebbtide.scenario import catalogue

@@ -16,7 +16,7 @@ from live import in_process
 from live.commands import command, ebbtide, records_in
 from rich.console import Console
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
 from ebbtide.record.sums import SUMS

@@ -17,7 +17,7 @@ from cluster.builds.naming import named_kafka
 from cluster.jars.releases import ensure, jars_of
 from ebbtide.errors import HarnessError
 from ebbtide.places import cache_dir
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.judged_by import JudgedBy
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_judgement

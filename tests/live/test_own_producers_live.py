@@ -23,7 +23,7 @@ from cluster.watched.watch_topic import connection_to
 from ebbtide.daemon.control import status_of
 from ebbtide.errors import ExitCode
 from ebbtide.handled import HandledRecords
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.own_producers import OwnProducer
 from ebbtide.record.verdict import Verdict, read_judgement
 from ebbtide.waiting import wait_until

@@ -15,8 +15,7 @@ from live.clocks_back import check_clocks_went_back
 from live.in_process import JudgedRecord, run_and_judge
 
 from ebbtide.kraft.commits import CommittedBatch
-from ebbtide.record.files import QUORUM_FILE
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import QUORUM_FILE, RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry, read_steps
 from harness.runner.launch import LaunchOptions

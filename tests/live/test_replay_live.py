@@ -10,7 +10,7 @@ import pytest
 from live.commands import LOCAL, records_in
 
 from cluster.jars.releases import ensure
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
 from harness.cli.main import main

@@ -11,7 +11,7 @@ from live.commands import records_in
 from live.ordinary_user import OrdinaryUser
 
 from cluster.privileges import user_namespace
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 from ebbtide.waiting import wait_until

@@ -8,7 +8,7 @@ import pytest
 from host_state import HostState
 from live.commands import ebbtide, records_in
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 

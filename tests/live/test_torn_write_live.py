@@ -9,7 +9,7 @@ import pytest
 from live.torn_log import check_torn_log_is_cut
 from rich.console import Console
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import read_steps
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import parse

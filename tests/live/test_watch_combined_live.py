@@ -11,7 +11,7 @@ from live.foreign_cluster import ForeignCluster
 from live.single_node import free_ports
 from live.test_watch_live import leader_of, watch_while
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.waiting import pause
 

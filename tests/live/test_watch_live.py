@@ -24,7 +24,7 @@ from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.logs.segments import METADATA_FOLDER
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
 from ebbtide.waiting import pause, wait_until

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from live.in_process import JudgedRecord, run_and_judge
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario import catalogue
 from harness.runner.launch import LaunchOptions

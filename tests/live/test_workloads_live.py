@@ -19,7 +19,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalReader
 from ebbtide.journal.frames import POLLED, PolledRecords, unpack_polled
 from ebbtide.journal.payload import value_at
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.scenario.kafka_settings import ConsumerLibrary
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
 from ebbtide.waiting import wait_until

@@ -13,7 +13,7 @@ from cluster.host.children import start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import StartClient
 from cluster.runtime.tool_command import ToolCommand
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.waiting import wait_until
 from workloads.forked_clients import ForkedClients, StartProcess

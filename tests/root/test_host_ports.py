@@ -22,7 +22,7 @@ from ebbtide.errors import HarnessError, UsageError
 from ebbtide.memory import how_ended
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.record.own_producers import WireFacts
-from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.words import CLIENTS
 from ebbtide.waiting import wait_until
 
 pytestmark = pytest.mark.root

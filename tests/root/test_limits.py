@@ -12,7 +12,7 @@ from cluster.host.ledger import Ledger
 from cluster.host.limits import burst_bytes
 from cluster.host.namespaces import Cut, Namespace
 from cluster.runtime.base import NodeInfo
-from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.words import CLIENTS
 from ebbtide.waiting import wait_until
 from faults.network import cuts_between, heal, limit, one_way_cuts, partition
 

@@ -17,7 +17,7 @@ from cluster.host.ledger import Ledger
 from cluster.host.namespaces import Cut, Namespace
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import call_in_namespace, netns_prefix
-from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.words import CLIENTS
 
 pytestmark = pytest.mark.root
 

@@ -20,7 +20,7 @@ from analysis.record.elections import all_elections
 from analysis.record.protocol import UNCLEAN_ELECTION, RulesInForce
 from analysis.record.requests import Request
 from analysis.record.timeline import Timeline, load_timeline
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.releases.known_releases import ELR_VERSION

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from analysis.judging.many_records import Bug
 from ebbtide.errors import EbbtideError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import MANIFEST
 from ebbtide.record.sums import SUMS, write_sums
 from ebbtide.record.verdict import Verdict

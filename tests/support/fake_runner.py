@@ -23,7 +23,7 @@ from ebbtide.pytest_plugin.markers import UNPLACED_CHAOS, MarkerPlace
 from ebbtide.pytest_plugin.run_record import CommandFailed, RunRecord, read_record
 from ebbtide.pytest_plugin.runner import Ability, Lease
 from ebbtide.pytest_plugin.settings import Settings
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import AnomalyCount, Loss, RecordedElection, Verdict, write_verdict

@@ -30,7 +30,7 @@ from analysis.reconcile.model import (
     VanishedRange,
     WrongCopies,
 )
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import Manifest, TopicSetup, Topology, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import Manifest, write_manifest
 from ebbtide.record.verdict import Loss, Outcome, Verdict
 from ebbtide.scenario import catalogue

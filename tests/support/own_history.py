@@ -21,7 +21,7 @@ from analysis.record.record import Record
 from cluster.relay.decoding import Decoder, WireRow
 from cluster.relay.final_log import rows_of_batch
 from ebbtide.logs.batches import whole_batches
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.own_producers import WireFacts
 from ebbtide.record.steps import write_steps
 from ebbtide.record.tables import HANDLED, WIRE

@@ -14,7 +14,7 @@ from real_records import unpack_record
 from records import as_record
 
 from analysis.report.html import write_report
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import VERDICT, Verdict, read_judgement
 

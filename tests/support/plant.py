@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from analysis.evidence.report import EVIDENCE
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.tables import TABLES
 

@@ -9,12 +9,12 @@ from packaging.version import Version
 
 from ebbtide.releases.feature_levels import levels_of
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import MoveReplicaStep, VoterStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import DISK_TROUBLES, HEALED_BY, LOSES_POWER, NETWORK_FAULTS, TAKES_DOWN
 from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger, BrokerTrigger
+from ebbtide.scenario.words import Role
 
 NEEDS_A_RUNNING_NODE = TAKES_DOWN | {"pause", "restart"} | DISK_TROUBLES | {"slow-disk"}
 SOUND, DOWN, PAUSED, SICK, UNSURE = "sound", "down", "paused", "sick", "unsure"

@@ -19,7 +19,7 @@ from usual_rows import usual_row
 
 from analysis.record.record import Record
 from ebbtide.record.clients import ClientEvent, Event, write_client_events
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import (
     FinalOffsets,
     FinalTransactions,

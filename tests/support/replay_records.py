@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from checkout import DATA
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.tables import TABLES

@@ -13,7 +13,7 @@ from ebbtide.pytest_plugin.kafka_cluster import Unproven
 from ebbtide.pytest_plugin.run_record import CommandFailed
 from ebbtide.pytest_plugin.runner import CommandRunner
 from ebbtide.pytest_plugin.settings import Settings
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 
 KAFKA = "4.3.1"

@@ -14,7 +14,7 @@ from cluster.kafka_api.replica_log import ReplicaAnswers
 from cluster.runtime.base import LogLoss, NodeInfo
 from cluster.wire.messages import Arm, Command, WireEvent
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.node_times import NodeTimes
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario.model import StepSpec

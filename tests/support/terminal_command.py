@@ -30,7 +30,7 @@ from analysis.spark import session as spark_session
 from cluster import doctor
 from cluster.jars import releases
 from ebbtide import judging_process
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.outcomes import AnalyzedRecord
 from ebbtide.record.rows import PartitionState

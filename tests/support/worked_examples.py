@@ -27,8 +27,7 @@ from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
 from ebbtide.record.clients import ClientEvent, write_client_events
 from ebbtide.record.clock import ClockReading
-from ebbtide.record.files import CLOCK_FILE, LOGS_DIR, QUORUM_FILE, RAW_DIR, WITNESS_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import CLOCK_FILE, LOGS_DIR, QUORUM_FILE, RAW_DIR, WITNESS_DIR, RecordFolder
 from ebbtide.record.manifest import (
     FinalOffsets,
     FinalTransactions,

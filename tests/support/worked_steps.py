@@ -13,7 +13,7 @@ from ebbtide.logs.checkpoint_file import LEADER_EPOCHS
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.steps.proof import TornPage
+from ebbtide.scenario.steps.step import TornPage
 from ebbtide.scenario.steps.table import STARTERS
 
 Row = dict[str, Any]

@@ -29,7 +29,7 @@ from analysis.judging.one_record import conclude, prepare_record
 from analysis.reconcile.model import Reconciliation
 from analysis.report.html import write_report
 from analysis.rows.summing import sum_up
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.sums import write_sums
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts

@@ -19,7 +19,7 @@ import msgspec
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from harness.nightly.store import Store
 from tools.pages.measured import RESULTS, Measured, write_measured

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_judgement
 from ebbtide.scenario import catalogue

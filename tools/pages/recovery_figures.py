@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.record.verdict import Unavailability, Verdict, read_judgement

@@ -29,8 +29,7 @@ import msgspec
 from rich.console import Console
 
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
-from ebbtide.record.files import write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, write_atomically
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
 from ebbtide.releases.known_releases import spell_release

@@ -10,7 +10,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.admin import AddPartitionsStep, AddVoterStep, RemoveVoterStep, VoterStep
 from ebbtide.scenario.steps.network import LimitBandwidthStep, PartitionStep
 from ebbtide.scenario.steps.process import StartStep
-from ebbtide.scenario.steps.proof import StepProof
+from ebbtide.scenario.steps.step import StepProof
 from ebbtide.scenario.steps.table import KINDS
 from ebbtide.scenario.steps.wire import DuplicateRequestStep
 

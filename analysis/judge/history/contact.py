@@ -28,7 +28,7 @@ from ebbtide.record.rows import BrokerEvent, PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.clock import ResetClockStep
 from ebbtide.scenario.steps.network import LimitBandwidthStep
-from ebbtide.scenario.steps.proof import LinkProof
+from ebbtide.scenario.steps.step import LinkProof
 from ebbtide.scenario.steps.table import (
     CLOCK_KINDS,
     CUT_KINDS,

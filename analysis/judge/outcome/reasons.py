@@ -11,8 +11,7 @@ from ebbtide.record.manifest import Manifest, reason_of_message
 from ebbtide.record.steps import StepEntry
 from ebbtide.rules.table import ANOMALIES
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.steps.proof import StepProof
-from ebbtide.scenario.steps.step import WaitStep
+from ebbtide.scenario.steps.step import StepProof, WaitStep
 from ebbtide.scenario.steps.table import CUT_KINDS
 from ebbtide.shown_text import plural
 

@@ -14,7 +14,7 @@ from ebbtide.record.manifest import ACKS, Manifest
 from ebbtide.record.outages import NOBODY_ASKED, NOBODY_WAITED
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Outage, Unavailability
-from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.words import CLIENTS
 
 _OF_LEADERS = frozenset({*TIMELINE, "manifest", "evidence"})
 _OF_ACKS = frozenset({"sends", "manifest"})

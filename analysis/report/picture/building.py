@@ -18,8 +18,8 @@ from analysis.sentences.elections import blamed_in, blames_of, elections_by_offs
 from ebbtide.record.steps import StepEntry, split_composed_steps
 from ebbtide.record.topic_lives import deletion_times
 from ebbtide.record.verdict import Verdict
-from ebbtide.scenario.roles import FIRST_CONTROLLER
 from ebbtide.scenario.steps.table import HEALERS, KINDS
+from ebbtide.scenario.words import FIRST_CONTROLLER
 
 PICTURED_MAX = 6
 """How many partitions have a picture."""

@@ -16,10 +16,10 @@ from analysis.sentences.steps import proof
 from ebbtide.record.manifest import Topology
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.roles import CLIENTS
-from ebbtide.scenario.steps.proof import LinkProof
+from ebbtide.scenario.steps.step import LinkProof
 from ebbtide.scenario.steps.table import KINDS, TAKES_DOWN, WIRE_KINDS
 from ebbtide.scenario.triggers import trigger_text
+from ebbtide.scenario.words import CLIENTS
 
 _DISK: dict[str, tuple[NodeState, str]] = {
     "full": ("disk-full", "disk full"),

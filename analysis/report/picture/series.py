@@ -14,7 +14,7 @@ from analysis.record.scans import Rows, Scan
 from analysis.record.timeline import TopicPartition
 from analysis.report.picture.model import BIN_NS, LogEnds, OffsetPoint, RecordCounts
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.steps.proof import StepProof
+from ebbtide.scenario.steps.step import StepProof
 
 
 class ObservedSeries(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,11 +9,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
-from ebbtide.scenario.roles import ConfigResource, Role
-from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.proof import LogStartMove, RequestProof
-from ebbtide.scenario.steps.step import BaseStep
-from ebbtide.scenario.words import PartitionName
+from ebbtide.scenario.steps.step import BaseStep, Kind, LogStartMove, RequestProof
+from ebbtide.scenario.words import ConfigResource, PartitionName, Role
 
 _admin = partial(
     Kind, family="admin", undone="not: what Kafka was asked for stays in the cluster, which ends with the run"

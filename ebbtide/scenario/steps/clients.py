@@ -8,8 +8,7 @@ from functools import partial
 from types import MappingProxyType
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.step import BaseStep, StepSpec
+from ebbtide.scenario.steps.step import BaseStep, Kind, StepSpec
 from ebbtide.scenario.words import ParsedText
 from ebbtide.suggestions import bracketed_suggestion
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import partial
 from types import MappingProxyType
 
-from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.proof import StepProof
-from ebbtide.scenario.steps.step import MaybeTargetStep
+from ebbtide.scenario.steps.step import Kind, MaybeTargetStep, StepProof
 from ebbtide.scenario.words import ClockOffset
 
 _clock = partial(

@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import partial
 from types import MappingProxyType
 
-from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.proof import StepProof, TornPage
-from ebbtide.scenario.steps.step import TargetStep
+from ebbtide.scenario.steps.step import Kind, StepProof, TargetStep, TornPage
 from ebbtide.scenario.words import Duration
 
 _disk = partial(Kind, family="disk", undone="ledger entry `volume`: unmounted, its loop device freed")

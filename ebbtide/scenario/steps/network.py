@@ -7,11 +7,8 @@ from types import MappingProxyType
 
 import msgspec
 
-from ebbtide.scenario.roles import Role
-from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.proof import LinkProof
-from ebbtide.scenario.steps.step import BaseStep, TargetStep
-from ebbtide.scenario.words import Duration, Rate
+from ebbtide.scenario.steps.step import BaseStep, Kind, LinkProof, TargetStep
+from ebbtide.scenario.words import Duration, Rate, Role
 
 _network = partial(
     Kind,

@@ -6,9 +6,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
-from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.proof import StepProof
-from ebbtide.scenario.steps.step import MaybeTargetStep, TargetStep
+from ebbtide.scenario.steps.step import Kind, MaybeTargetStep, StepProof, TargetStep
 
 _process = partial(
     Kind,

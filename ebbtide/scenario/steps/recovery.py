@@ -11,8 +11,7 @@ from typing import Literal
 import msgspec
 
 from ebbtide.scenario.steps.admin import RequestStep
-from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.proof import ProvingRecord, StepProof
+from ebbtide.scenario.steps.step import Kind, ProvingRecord, StepProof
 from ebbtide.scenario.words import Duration, PartitionName
 
 Strategy = Literal["balanced", "proactive", "manual"]

@@ -10,12 +10,10 @@ from ebbtide.scenario.steps.admin import AdminStep
 from ebbtide.scenario.steps.clients import ClientsStep
 from ebbtide.scenario.steps.clock import ClockStep
 from ebbtide.scenario.steps.disk import DiskStep
-from ebbtide.scenario.steps.kind import Kind
 from ebbtide.scenario.steps.network import NetworkStep
 from ebbtide.scenario.steps.process import ProcessStep
-from ebbtide.scenario.steps.proof import struct_fields
 from ebbtide.scenario.steps.recovery import RecoveryStep
-from ebbtide.scenario.steps.step import BaseStep, WaitingStep
+from ebbtide.scenario.steps.step import BaseStep, Kind, WaitingStep, struct_fields
 from ebbtide.scenario.steps.wire import WireStep
 from ebbtide.scenario.triggers import tag_of
 

@@ -9,11 +9,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
-from ebbtide.scenario.roles import Role
-from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.proof import StepProof
-from ebbtide.scenario.steps.step import MaybeTargetStep, TargetStep
-from ebbtide.scenario.words import Duration
+from ebbtide.scenario.steps.step import Kind, MaybeTargetStep, StepProof, TargetStep
+from ebbtide.scenario.words import Duration, Role
 
 _rule = partial(
     Kind,

@@ -16,7 +16,7 @@ from analysis.causes.ranges import answers_of_sends
 from analysis.judge.causes.attribution import answer_of_offset
 from analysis.judge.history.evidence import LostOffset
 from analysis.record.record import Record
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from simulator.compare import Answers, Judged
 from simulator.controller import TOPIC

@@ -26,7 +26,7 @@ from ebbtide.record.rows import BrokerEvent, PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from ebbtide.scenario.steps.disk import DirectoryStep
-from ebbtide.scenario.steps.proof import StepProof
+from ebbtide.scenario.steps.step import StepProof
 from simulator.clients import FINAL_CONSUMER
 from simulator.controller import MIN_ISR, TOPIC, UNCLEAN
 from simulator.history import Row, TrueHistory

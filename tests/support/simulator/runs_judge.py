@@ -18,8 +18,7 @@ from analysis.judge.causes.blame import attributed_losses
 from analysis.judge.doubts import without_doubtful_causes
 from analysis.reconcile.model import LostRange
 from analysis.record.record import Record
-from ebbtide.record.files import ANOMALIES_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import ANOMALIES_DIR, RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from simulator.causes_judge import is_shown_committed

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from ebbtide.logs.scan import Damage
-from ebbtide.record.files import CLOCK_FILE
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import CLOCK_FILE, RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
 from ebbtide.record.steps import write_steps
 from ebbtide.record.tables import TABLES

@@ -13,8 +13,7 @@ from deep_folders import nest
 from ebbtide.errors import HarnessError
 from ebbtide.folders import HeldFolder, remove_folder, walk
 from ebbtide.journal.convert import convert_journals
-from ebbtide.record.files import write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, write_atomically
 
 DEEP = 2_200
 """Deeper than Python's recursion, and longer than a path may be."""

@@ -17,8 +17,7 @@ from ebbtide import handled
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.handled import HANDLED_FILE, HandledRecords, environment_of
 from ebbtide.journal.convert import convert_journals
-from ebbtide.record.files import JOURNAL_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 from ebbtide.record.reading import open_run
 
 BASE_NS = 1_000_000_000_000

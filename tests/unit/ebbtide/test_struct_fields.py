@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.steps.proof import struct_fields
+from ebbtide.scenario.steps.step import struct_fields
 
 
 def test_the_fields_are_those_of_msgspec() -> None:

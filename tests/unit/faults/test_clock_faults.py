@@ -12,7 +12,7 @@ from schedule_bench import Bench
 
 from ebbtide.errors import StepImpossible
 from ebbtide.record.clock import CLOCK_AHEAD, kafka_clocks, read_clock
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.scenario.validate_order import FaultNow
 from faults import clock
 

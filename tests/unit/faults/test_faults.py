@@ -13,8 +13,8 @@ from fake_runtime import FakeRuntime, process_of
 from cluster.host.namespaces import Cut, LimitCounts, Transfer
 from cluster.runtime.base import LogLoss
 from ebbtide.errors import StepImpossible
-from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.table import ADMIN_KINDS, HEALED_BY, KINDS
+from ebbtide.scenario.words import CLIENTS
 from faults import disk, network, process
 from faults.base import Effect
 

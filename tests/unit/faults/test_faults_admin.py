@@ -23,10 +23,9 @@ from cluster.kafka_api.admin_requests import (
 from cluster.kafka_api.log_dirs import ReplicaMove, ReplicaPaths
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import MoveReplicaStep
-from ebbtide.scenario.steps.proof import LogStartMove
-from ebbtide.scenario.words import PartitionName
+from ebbtide.scenario.steps.step import LogStartMove
+from ebbtide.scenario.words import PartitionName, Role
 from faults import admin
 from faults.base import Effect
 from faults.replica_moves import effect_of_move

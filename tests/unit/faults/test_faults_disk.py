@@ -14,10 +14,9 @@ from cluster.runtime.base import DiskReplacement, LogLoss
 from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.record.node_times import NodeTimes
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.disk import FailDiskStep, SlowDiskStep, WipeDiskStep
 from ebbtide.scenario.validate_order import FaultNow
-from ebbtide.scenario.words import Duration
+from ebbtide.scenario.words import Duration, Role
 from faults import disk
 from faults.base import Effect
 from faults.injector import Injector

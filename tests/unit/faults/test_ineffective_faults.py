@@ -24,7 +24,7 @@ from cluster.host.processes import state_of
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, NodeReleases, PowerLoss
 from cluster.wire.messages import Arm, Command, WireEvent
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.node_times import NodeTimes
 from ebbtide.record.steps import read_steps

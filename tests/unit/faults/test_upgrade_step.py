@@ -11,8 +11,8 @@ from cluster.runtime.base import NodeInfo, NodeReleases
 from ebbtide.errors import HarnessError, StepImpossible
 from ebbtide.logs.segments import LogEnd
 from ebbtide.record.manifest import NodeRelease
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.process import UpgradeStep
+from ebbtide.scenario.words import Role
 from ebbtide.waiting import WaitExpired
 from faults import upgrade
 from faults.base import Effect, proven_effect

@@ -15,8 +15,8 @@ from cluster.runtime.cluster import Runtime
 from ebbtide.errors import HarnessError, StepImpossible
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.logs.segments import METADATA_FOLDER
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import AddVoterStep, RemoveVoterStep
+from ebbtide.scenario.words import Role
 from faults import admin
 from faults.base import Effect
 from faults.replica_moves import voter_request

@@ -12,9 +12,9 @@ from plain_steps import step_of
 from cluster.runtime.base import NodeInfo
 from cluster.wire import tap
 from cluster.wire.messages import Action, Arm, Command, Direction, DivergingEpoch, Rule, What, WireEvent
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
-from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.words import CLIENTS
 from ebbtide.waiting import WaitExpired
 from faults import wire
 from faults.base import Effect

@@ -16,8 +16,7 @@ from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import text_of
 from harness.runner.host import require_libraries
 from workloads.library_settings import java_settings, librdkafka_settings, makes_one_attempt, producer_line
-from workloads.librdkafka_producer import open_producer
-from workloads.librdkafka_sends import name_of_error
+from workloads.librdkafka_producer import name_of_error, open_producer
 from workloads.settings import consumer_settings, kafka_python_settings, producer_settings
 from workloads.transactions import _ANSWER_S
 

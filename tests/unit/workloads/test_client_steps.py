@@ -12,8 +12,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import NUMBERS_OF_A_LIFE, JournalHeader, JournalReader, JournalWriter, cut_torn_tail
 from ebbtide.journal.frames import ANSWERED
 from ebbtide.journal.payload import value_at
-from ebbtide.record.files import JOURNAL_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 from workloads.client import Client
 from workloads.client_steps import ClientSteps
 from workloads.send_account import COUNTERS, SendCounts, counts_in

@@ -21,8 +21,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import payload_start, value_at, value_of
 from ebbtide.record.clients import read_client_events
-from ebbtide.record.files import JOURNAL_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 from ebbtide.waiting import wait_until
 from workloads import java_copier, process
 from workloads.config import CopySettings, Endpoints

@@ -21,8 +21,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import value_at
 from ebbtide.record.clients import read_client_events
-from ebbtide.record.files import JOURNAL_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 from workloads import java_producer, process
 from workloads.config import Endpoints
 from workloads.java_producer import JavaIncarnation, run

@@ -20,12 +20,10 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalHeader, JournalReader, JournalWriter
 from ebbtide.journal.frames import ANSWERED
 from ebbtide.journal.payload import value_at
-from ebbtide.record.files import JOURNAL_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 from ebbtide.waiting import pause, wait_until
 from workloads.config import Endpoints
-from workloads.librdkafka_producer import LibrdkafkaSender, open_producer
-from workloads.librdkafka_sends import LibrdkafkaSends, SendTurns
+from workloads.librdkafka_producer import LibrdkafkaSender, LibrdkafkaSends, SendTurns, open_producer
 from workloads.send_account import COUNTERS
 from workloads.sending import partition_of_key
 from workloads.status import StatusFile

@@ -15,13 +15,13 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from scenario_problems import problems_of
 
 from ebbtide.journal.payload import encode, value_of
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.scenario.validate_clients import PAYLOAD_BYTES_MAX
 from workloads.group import Workload
+from workloads.producer import BatchedPartition
 from workloads.sending import send_order
-from workloads.sends import BatchedPartition
 from workloads.settings import consumer_settings, producer_settings
 
 BROKER_TAKES_BYTES = 1_048_588

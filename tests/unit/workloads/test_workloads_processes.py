@@ -22,7 +22,7 @@ from cluster.kafka_api.connection import BrokerConnection
 from cluster.runtime.base import StartClient
 from cluster.snapshot.secure_connection import SecureConnection
 from ebbtide.errors import Disturbed, HarnessError, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.waiting import wait_until
 from workloads.client import Client

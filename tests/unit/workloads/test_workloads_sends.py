@@ -24,12 +24,11 @@ from kafka.producer.sender import Sender
 from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import JOURNAL_DIR, convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from workloads import producer
 from workloads.config import Endpoints
-from workloads.producer import RecordSender
+from workloads.producer import AttemptWatch, RecordSender, Sends
 from workloads.send_account import COUNTERS
-from workloads.sends import AttemptWatch, Sends
 from workloads.status import StatusFile
 
 

@@ -30,14 +30,12 @@ from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.record.clients import ClientEvent, read_client_events
-from ebbtide.record.files import JOURNAL_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 from ebbtide.waiting import wait_until
 from workloads import transactions
 from workloads.incarnations import KafkaPythonIncarnation
-from workloads.producer import RecordSender
+from workloads.producer import AttemptWatch, RecordSender, Sends
 from workloads.send_account import COUNTERS
-from workloads.sends import AttemptWatch, Sends
 from workloads.status import StatusFile
 from workloads.transactions import TXN_TABLE, Transactions
 

@@ -17,7 +17,7 @@ from analysis.record.files import of_partition
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.steps.proof import LinkProof
+from ebbtide.scenario.steps.step import LinkProof
 
 
 @finds_duties

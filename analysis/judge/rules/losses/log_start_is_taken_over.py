@@ -21,7 +21,7 @@ from analysis.record.record import Record
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.log_losses import log_start_moves
 from ebbtide.scenario.steps.admin import DeleteRecordsStep
-from ebbtide.scenario.steps.proof import LogStartMove
+from ebbtide.scenario.steps.step import LogStartMove
 
 
 def _check(judged: Judged) -> Finding:

@@ -14,7 +14,7 @@ from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
 from analysis.record.record import Record
 from ebbtide.scenario.steps.disk import TornWriteStep
-from ebbtide.scenario.steps.proof import TornPage
+from ebbtide.scenario.steps.step import TornPage
 from ebbtide.scenario.steps.table import DISK_TROUBLES, LOSES_RECORDS
 from ebbtide.untrusted.files import UnreadableFile, open_file
 

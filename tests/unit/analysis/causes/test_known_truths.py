@@ -16,7 +16,7 @@ from analysis.causes.from_record import cluster_evidence, partition_evidence
 from analysis.causes.partition import EvidentPartition
 from analysis.causes.ranges import answers_of_sends
 from analysis.judging.one_record import prepare_record
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 
 Found = Counter[tuple[int, int, str | None, int | None]]
 """How many records of a partition have these acks, cause and election (its metadata offset)."""

@@ -21,7 +21,7 @@ from analysis.report.picture.building import picture_of
 from analysis.report.picture.model import RunPicture
 from analysis.report.summary import JudgedRun, judged_run
 from ebbtide.errors import UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import failure_keys, read_manifest, write_manifest
 from ebbtide.record.verdict import Counts, read_judgement, unfinished_verdict, write_verdict
 from harness.cli.main import main

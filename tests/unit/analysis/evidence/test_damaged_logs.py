@@ -12,7 +12,7 @@ from analysis.evidence.collect import write_replicas
 from analysis.rows.facts import CheckpointFacts, DamagedLog, Facts
 from analysis.rows.policies import PolicyFacts
 from analysis.rows.summing import facts_of
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 
 COMPACTED_BY_DEFAULT = '[cluster]\nbroker_properties = { "log.cleanup.policy" = "compact,delete" }\n'
 

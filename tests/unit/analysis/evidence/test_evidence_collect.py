@@ -15,7 +15,7 @@ import pytest
 from analysis.evidence import table_file
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
 from ebbtide.logs.segments import METADATA_FOLDER, leo_of, partition_folders
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import Manifest, Topology, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES

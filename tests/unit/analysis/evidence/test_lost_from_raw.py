@@ -13,7 +13,7 @@ from test_damaged_logs import facts_with
 
 from analysis.evidence.remaking import TIMELINE
 from analysis.judging.one_record import prepare_record
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.sums import files_below, read_sums, write_sums
 
 

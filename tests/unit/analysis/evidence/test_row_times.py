@@ -16,8 +16,7 @@ from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import TimelineReport, report_of
 from analysis.evidence.timeline import write_timeline
 from ebbtide.record.clock import ClockReading
-from ebbtide.record.files import CLOCK_FILE
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import CLOCK_FILE, RecordFolder
 from ebbtide.record.manifest import Manifest, Topology, write_manifest
 
 S = 10**9

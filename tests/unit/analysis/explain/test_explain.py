@@ -18,7 +18,7 @@ from analysis.report.pages import page_templates
 from ebbtide.errors import UsageError
 from ebbtide.journal.payload import value_in_words
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import FOREIGN, FinalOffsets, WatchFacts
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Verdict, unfinished_verdict, write_verdict

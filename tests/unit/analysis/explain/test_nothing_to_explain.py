@@ -13,7 +13,7 @@ from records import as_record
 from analysis.explain.life import explain
 from analysis.explain.subject import nothing_to_explain, subject_of_value
 from ebbtide.errors import ExitCode, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, failure_keys
 from ebbtide.record.own_producers import OwnProducer
 from ebbtide.record.tables import TABLES

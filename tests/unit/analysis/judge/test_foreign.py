@@ -10,7 +10,7 @@ import pytest
 from judge_records import ELR_ON, Story, by_name, last_replica_standing, whole_log
 
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import FOREIGN, WatchFacts
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Verdict

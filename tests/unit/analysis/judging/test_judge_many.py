@@ -22,7 +22,7 @@ from analysis.report import html
 from analysis.rows.summing import SummedRun
 from analysis.spark.session import Jvm
 from ebbtide.errors import ExitCode, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import Counts, Verdict
 from harness.cli import analyze_stdin, crash

@@ -11,7 +11,7 @@ import pytest
 from judge_records import Story, last_replica_standing, ns
 from pyspark.sql import SparkSession
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.verdict import read_verdict
 from harness.cli.main import main

@@ -13,7 +13,7 @@ from records import write_table
 from analysis.items import check_record
 from analysis.judging.one_record import prepare_record, verdict_of
 from analysis.reconcile.model import Reconciliation
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.own_producers import WireFacts
 from ebbtide.record.sums import write_sums

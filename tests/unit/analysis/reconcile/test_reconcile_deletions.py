@@ -13,7 +13,7 @@ from records import RecordBuilder, as_record
 from analysis.reconcile.model import Reconciliation
 from analysis.record.record import Record
 from analysis.rows.deletions import Deletion, deletions_of
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import STEPS, StepEntry, write_steps
 
 LATER_NS = 10**15

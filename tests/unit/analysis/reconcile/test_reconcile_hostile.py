@@ -15,7 +15,7 @@ from records import RecordBuilder, as_record
 from analysis.items import check_record, reconcile_checked
 from bench.reconciling import reconcile, reconcile_all
 from ebbtide.errors import EbbtideError, Problems, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, ProducerSetup, read_manifest
 
 

@@ -12,7 +12,7 @@ from records import RecordBuilder, as_record
 from analysis.reconcile.model import Reconciliation
 from analysis.record.record import Record
 from analysis.rows.deletions import deletions_of
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import StepEntry, write_steps
 
 RECREATED = StepEntry(

@@ -14,7 +14,7 @@ from records import as_record
 from analysis.evidence.report import TimelineReport, save
 from analysis.judge.doubts import why_unsure
 from analysis.record.clock_steps import Span
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 
 BACK_S = 3.0
 

@@ -15,7 +15,7 @@ from analysis.record.record import Record
 from analysis.report.summary import judged_run, summary_lines
 from analysis.spec.own import own_variant
 from ebbtide.errors import UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.judged_by import JudgedBy, RulesOfRelease
 from ebbtide.record.manifest import NodeRelease
 from ebbtide.record.verdict import Verdict

@@ -23,7 +23,7 @@ from analysis.evidence.report import EVIDENCE
 from analysis.judging.one_record import prepare_record
 from analysis.record.whole import is_raw_whole
 from ebbtide.errors import UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import MANIFEST, read_manifest
 from ebbtide.record.steps import STEPS
 from ebbtide.record.sums import SUMS, read_sums, update_sums, write_sums

@@ -15,7 +15,7 @@ from analysis.remote.failures import as_ebbtide_error
 from analysis.remote.files import Entry, RemoteFiles
 from analysis.remote.record import RemoteRecord
 from ebbtide.errors import HarnessError, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.sums import SUMS, write_sums
 
 

@@ -23,8 +23,7 @@ from analysis.sentences import words
 from analysis.sentences.protocol import as_one_line, protocol_row
 from analysis.sentences.words import clause_text, clock_sentence, headline
 from ebbtide.record.clock import ClockReading
-from ebbtide.record.files import CLOCK_FILE
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import CLOCK_FILE, RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import CHECKER_FAILED, needed_unknown_clauses

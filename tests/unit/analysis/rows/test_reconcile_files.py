@@ -16,7 +16,7 @@ from records import RecordBuilder, as_record, write_table
 from analysis.rows.choose import choose, schema_of
 from bench.reconciling import reconcile
 from ebbtide.errors import HarnessError, Problems, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.tables import TABLES
 

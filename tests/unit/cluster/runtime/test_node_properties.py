@@ -20,8 +20,8 @@ from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import levels_of
 from ebbtide.releases.known_releases import KNOWN, KnownRelease
 from ebbtide.scenario.model import ClusterSpec
-from ebbtide.scenario.roles import CLIENTS
-from ebbtide.scenario.validate_features import FEATURES, validate_features
+from ebbtide.scenario.validate_upgrades import FEATURES, validate_features
+from ebbtide.scenario.words import CLIENTS
 
 
 def _properties(spec: ClusterSpec, node_id: int) -> dict[str, str]:

@@ -28,7 +28,7 @@ from ebbtide.journal.frames import (
     pack_watermarks,
 )
 from ebbtide.journal.outcomes import Outcome
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.tables import POLLS, SENDS, WATERMARKS
 from ebbtide.waiting import wait_until
 

@@ -24,8 +24,7 @@ from ebbtide.journal.commits import (
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.outcomes import EXPIRED_UNSENT, TABLE, Attempts, Row, outcome_of, resolve
-from ebbtide.record.files import JOURNAL_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 
 CERTAIN = {
     "NOT_ENOUGH_REPLICAS",

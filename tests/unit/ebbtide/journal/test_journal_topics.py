@@ -16,7 +16,7 @@ from ebbtide.journal.frames import (
     pack_handed,
     pack_watermarks,
 )
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import StepEntry, write_steps
 
 ASKED_NS, KNOWN_NS = 100, 110

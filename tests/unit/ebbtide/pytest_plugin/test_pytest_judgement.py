@@ -28,7 +28,7 @@ from ebbtide.pytest_plugin.judgement import (
     where_to_look,
 )
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.judged_by import JudgedBy
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.own_producers import OwnProducer

@@ -10,8 +10,7 @@ import pytest
 from ebbtide.errors import UsageError
 from ebbtide.record import clock
 from ebbtide.record.clock import CLOCK_AHEAD, ClockReading, kafka_clocks, read_clock
-from ebbtide.record.files import CLOCK_FILE
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import CLOCK_FILE, RecordFolder
 from ebbtide.record.steps import StepEntry
 
 S = 10**9

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ebbtide.errors import UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.record.steps import STEPS, StepEntry, read_steps, split_composed_steps, write_steps

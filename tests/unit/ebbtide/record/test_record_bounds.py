@@ -20,7 +20,7 @@ from analysis.judge.history.log_lines import lines_of
 from ebbtide.errors import UsageError
 from ebbtide.logs.batches import HEADER_SIZE, MAGIC
 from ebbtide.logs.scan import Damage, scan_file
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.untrusted.parquet import read_rows
 

@@ -16,8 +16,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter, frame
 from ebbtide.journal.frames import HANDED, POLLED
 from ebbtide.record.contents import check_contents
-from ebbtide.record.files import JOURNAL_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 from ebbtide.record.manifest import MANIFEST, Manifest, read_manifest
 
 RECORD = DATA / "runs" / "last-replica-standing-3.9.1"

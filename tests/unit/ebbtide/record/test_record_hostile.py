@@ -17,8 +17,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import pack_handed
 from ebbtide.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
-from ebbtide.record.files import JOURNAL_DIR, new_file, write_atomically
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import JOURNAL_DIR, RecordFolder, new_file, write_atomically
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
 from workloads.status import StatusFile

@@ -19,8 +19,7 @@ from records import RecordBuilder
 
 from ebbtide.errors import UsageError
 from ebbtide.record import RecordedRun, open_run
-from ebbtide.record.files import is_going, mark_going
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, is_going, mark_going
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
 
@@ -196,7 +195,7 @@ def test_another_user_sees_that_a_run_is_going(tmp_path: Path) -> None:
     for folder in (tmp_path, *(one for one in tmp_path.parents if re.match("pytest-|popen-", one.name))):
         folder.chmod(0o755)
     ask = "import os, sys\nfrom pathlib import Path\nfrom ebbtide.record.files import is_going\n"
-    ask += "from ebbtide.record.folder import RecordFolder\n"
+    ask += "from ebbtide.record.files import RecordFolder\n"
     ask += "os.setuid(65534)\nprint(is_going(RecordFolder(Path(sys.argv[1]))))"
     with mark_going(RecordFolder(tmp_path)):
         said = subprocess.run(

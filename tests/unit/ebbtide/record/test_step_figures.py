@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import Asked, CutSides, StepEntry, read_steps, split_composed_steps, write_steps
 from ebbtide.scenario.steps.admin import CreateTopicStep, DeleteRecordsStep
 from ebbtide.scenario.steps.disk import DirectoryStep
 from ebbtide.scenario.steps.network import LimitBandwidthStep, PartitionStep
-from ebbtide.scenario.steps.proof import Link, LinkProof, MeasuredLog, RequestProof, StepProof
+from ebbtide.scenario.steps.step import Link, LinkProof, MeasuredLog, RequestProof, StepProof
 from ebbtide.scenario.steps.table import STEP_TYPES
 
 RUNS = Path(__file__).parents[3] / "data" / "runs"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import STEPS, StepEntry
 from ebbtide.record.topic_lives import TopicLives, deletion_times, is_deleted, is_unknown, name_of, topic_id_in
 

@@ -19,7 +19,7 @@ from analysis.report.model import build
 from analysis.report.summary import judged_run, summary_text
 from ebbtide.pytest_plugin.judgement import one_line_summary
 from ebbtide.pytest_plugin.run_record import read_record
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import FOREIGN, WatchFacts, read_manifest, write_manifest
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import read_judgement

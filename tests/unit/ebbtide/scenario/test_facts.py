@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from judge_records import ELR_ON, Story, ns
 
 from ebbtide.record.clients import ClientEvent, write_client_events
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import ProducerSetup
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.scenario.facts import FACTS, missing_needs

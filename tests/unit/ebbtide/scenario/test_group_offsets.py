@@ -6,7 +6,7 @@ import pytest
 from scenario_problems import problems
 
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from ebbtide.scenario.roles import Role, overlap
+from ebbtide.scenario.words import Role, overlap
 
 KILL = 'step = "kill"\ntrigger = {{ acked = 1 }}\ntarget = "{role}"'
 GROUP = '[[consumers]]\nid = 1\ntopics = ["t"]\ngroup = "g"\ncommit_every = 10\n'

@@ -24,7 +24,7 @@ from ebbtide.daemon.control import ask
 from ebbtide.daemon.messages import CreateTopic
 from ebbtide.errors import ExitCode, Problems, UsageError
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import MANIFEST, read_manifest
 from ebbtide.record.verdict import read_verdict
 from ebbtide.releases.known_releases import KNOWN

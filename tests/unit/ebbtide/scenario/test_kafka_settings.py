@@ -24,10 +24,10 @@ from ebbtide.scenario.kafka_settings import (
 )
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import parse
-from ebbtide.scenario.roles import ConfigResource
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.steps.admin import SetConfigStep
 from ebbtide.scenario.validate_settings import validate_client_settings, validate_settings
+from ebbtide.scenario.words import ConfigResource
 from ebbtide.scenario.write import text_of
 from harness.runner import settings_check
 from tools.kafka_settings import merge

@@ -11,10 +11,9 @@ from plain_steps import step_of
 from ebbtide.errors import Problems, UsageError
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import load, parse
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.safety import unknown_releases
 from ebbtide.scenario.steps.table import KINDS
-from ebbtide.scenario.words import Duration, PartitionName
+from ebbtide.scenario.words import Duration, PartitionName, Role
 from ebbtide.scenario.write import text_of
 
 DOCUMENTATION = ROOT / "docs" / "scenario-steps.md"

@@ -14,11 +14,10 @@ from ebbtide.scenario.mismatches import mismatches
 from ebbtide.scenario.model import PROTOCOL_ALONE
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.plain_values import from_plain, read_part, to_plain
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.process import KillStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import Trigger
-from ebbtide.scenario.words import ClockOffset, Duration, Rate
+from ebbtide.scenario.words import ClockOffset, Duration, Rate, Role
 from ebbtide.scenario.write import brief_text_of, keys_set, text_of
 
 

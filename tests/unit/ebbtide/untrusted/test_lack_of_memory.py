@@ -17,7 +17,7 @@ from analysis.explain.table_rows import find_rows
 from analysis.record import table_files as reconcile_files
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.journal import convert
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.reading import _read
 from ebbtide.record.tables import SENDS
 from ebbtide.untrusted.parquet import ParquetSource, footer_of, read_rows

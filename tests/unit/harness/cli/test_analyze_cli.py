@@ -18,7 +18,7 @@ from analysis.judging import many_records as many
 from analysis.spark import java_start
 from analysis.spark import session as spark
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, Problems, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.own_producers import OwnProducer
 from ebbtide.record.verdict import Verdict, unfinished_verdict, write_verdict
 from harness.cli.main import main

@@ -44,7 +44,7 @@ from analysis.report.html import write_report
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.folders import remove_folder
 from ebbtide.record import open_run
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts
 from ebbtide.scenario import catalogue

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ebbtide import judging_progress
 from ebbtide.judging_progress import STAGES, Heartbeat, place_of
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.verdict import Verdict
 from ebbtide.streams import shown_output
 from ebbtide.waiting import wait_until

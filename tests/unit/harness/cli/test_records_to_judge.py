@@ -17,8 +17,7 @@ from replay_records import LOST
 
 from analysis.judging.one_record import prepare_record
 from ebbtide.errors import ExitCode, UsageError
-from ebbtide.record.files import is_going
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, is_going
 from ebbtide.record.manifest import write_manifest
 from ebbtide.scenario.model import ClusterSpec
 from harness.cli import analyze
@@ -101,7 +100,7 @@ def another_process(record: Path) -> Iterator[None]:
     """One that runs what the record is of, and is killed in the end."""
     hold = (
         "import sys\nfrom pathlib import Path\nfrom ebbtide.record.files import mark_going\n"
-        "from ebbtide.record.folder import RecordFolder\n"
+        "from ebbtide.record.files import RecordFolder\n"
         "with mark_going(RecordFolder(Path(sys.argv[1]))): print(flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -15,7 +15,7 @@ from checkout import ROOT
 from replay_records import LOST
 
 from ebbtide.errors import ExitCode, HarnessError, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.scenario import catalogue
 from harness.cli import nightly
 from harness.cli.main import main

@@ -12,7 +12,7 @@ from judge_records import NO_LOSS, Story, healthy_story
 from analysis.judging import many_records as many
 from analysis.spark import java_start
 from analysis.spark import session as spark
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
 from harness.cli.main import main
 from harness.cli.rule_files import judging_options

@@ -12,7 +12,7 @@ import pytest
 
 from ebbtide import judging_process
 from ebbtide.errors import ExitCode, HarnessError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.outcomes import AnalyzedRecord
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Outcome, Verdict, write_verdict
 from ebbtide.scenario import catalogue

@@ -21,10 +21,9 @@ from ebbtide.logs.segments import TopicPartition
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import ClusterSpec, TopicSpec
 from ebbtide.scenario.parse import parse
-from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.validate_order import FaultNow
-from ebbtide.scenario.words import Duration
+from ebbtide.scenario.words import CLIENTS, Duration
 from harness.cli.main import main
 from harness.daemon.owned_runs import plain_scenario
 from harness.daemon.steps import refuse_invalid

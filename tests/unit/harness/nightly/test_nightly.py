@@ -11,7 +11,7 @@ import pytest
 from nights import NIGHT, World, finished_job, job
 
 from ebbtide.errors import ExitCode, HarnessError, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.own_producers import OwnProducer
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.write import SCENARIO, text_of

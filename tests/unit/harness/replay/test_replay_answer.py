@@ -10,7 +10,7 @@ import pytest
 from replay_records import LOST, SAVED, judged_otherwise
 
 from ebbtide.errors import ExitCode
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import read_steps, write_steps
 from harness.replay.compare import compare
 from harness.replay.finding import answer

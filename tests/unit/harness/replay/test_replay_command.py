@@ -18,8 +18,7 @@ from analysis.judging import many_records as many
 from analysis.report.html import REPORT
 from ebbtide import judging_process
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
-from ebbtide.record.files import ANOMALIES_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import ANOMALIES_DIR, RecordFolder
 from ebbtide.record.manifest import Status, failure_keys, read_manifest, write_manifest
 from ebbtide.record.outcomes import AnalyzedRecord
 from ebbtide.record.steps import read_steps, write_steps

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from replay_records import LOST, Rows, changed_copy, judged_otherwise, renamed_copy
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.verdict import AnomalyCount, Cause, CommitLoss, Loss, Verdict, read_verdict
 from harness.replay.compare import compare

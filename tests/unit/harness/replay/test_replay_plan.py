@@ -10,7 +10,7 @@ from plain_steps import step_of, trigger_of
 from replay_records import LOST, SAVED, Rows, changed_copy
 
 from ebbtide.errors import UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import WatchFacts, read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from harness.replay.plan import plan

@@ -16,7 +16,7 @@ from cluster.runtime.base import NodeReleases
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.waiting import WaitExpired
 from faults.base import proven_effect, unproven_effect

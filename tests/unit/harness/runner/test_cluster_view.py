@@ -10,7 +10,7 @@ from plain_steps import trigger_of
 
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import LogEnd
-from ebbtide.scenario.roles import CLIENTS, Role
+from ebbtide.scenario.words import CLIENTS, Role
 from harness.runner.triggers import TriggerWatch
 from harness.runner.view import ClusterView, RoleUnresolved
 

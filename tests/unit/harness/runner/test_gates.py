@@ -11,7 +11,7 @@ import pytest
 from plain_steps import step_of, trigger_of
 from schedule_bench import Bench, FakeClients, no_answers
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Duration

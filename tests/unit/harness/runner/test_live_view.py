@@ -19,7 +19,7 @@ from rich.console import Console
 
 from cluster.host.bridge import address_of
 from cluster.runtime.properties import plan_cluster
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario import catalogue

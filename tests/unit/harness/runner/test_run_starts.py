@@ -20,7 +20,7 @@ from cluster.runtime.properties import plan_cluster
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.java import Java
 from ebbtide.logs.segments import METADATA_FOLDER
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.kafka_settings import KafkaSetting

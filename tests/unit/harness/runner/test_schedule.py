@@ -8,9 +8,8 @@ from schedule_bench import Bench
 
 from cluster.kafka_api.admin_requests import Reassign
 from ebbtide.record.steps import CutSides
-from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.words import Duration, Rate
+from ebbtide.scenario.words import CLIENTS, Duration, Rate
 
 
 def test_a_trigger_that_never_fires_ends_the_schedule_and_says_what_was_seen(bench: Bench) -> None:

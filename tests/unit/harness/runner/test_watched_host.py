@@ -12,7 +12,7 @@ import pytest
 from ebbtide import run_clock
 from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.record.clock import ClockReading, kafka_clocks, read_clock
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import StepEntry
 from harness.runner.node_watch import ClockLog, NodeWatch
 

@@ -12,7 +12,7 @@ from schedule_bench import FakeClients, no_answers
 from cluster.runtime.base import NodeInfo
 from cluster.wire.messages import Arm, Command, Release, WireEvent
 from ebbtide.errors import Problems
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.steps import read_steps
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import parse

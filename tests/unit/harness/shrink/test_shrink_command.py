@@ -20,7 +20,7 @@ from cluster.runtime.base import PowerLossMethod
 from cluster.runtime.choose import Choice, DockerChoice, LocalChoice
 from ebbtide import judging_process
 from ebbtide.errors import ExitCode, HarnessError, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario.model import Scenario
 from harness.cli.main import main

@@ -18,7 +18,7 @@ from replay_records import LOST, SAVED
 from analysis.record.whole import Gap
 from cluster.runtime.choose import LocalChoice
 from ebbtide.errors import ExitCode, HarnessError, StepImpossible, UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import failure_keys, read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.sums import write_sums

@@ -14,9 +14,8 @@ from ebbtide.errors import ExitCode, HarnessError
 from ebbtide.scenario.model import ProducerSpec, Scenario
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.plain_values import from_plain, to_plain
-from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
-from ebbtide.scenario.words import Duration
+from ebbtide.scenario.words import Duration, Role
 from ebbtide.scenario.write import text_of
 from harness.replay.plan import plan
 from harness.replay.recorded_run import load_run

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from ebbtide.errors import UsageError
-from ebbtide.record.files import mark_going
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder, mark_going
 from ebbtide.record.manifest import FOREIGN, Manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.untrusted import files

@@ -12,7 +12,7 @@ from checkout import ROOT
 from nights import World, job
 from records import RecordBuilder
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import TopicSetup, read_manifest, write_manifest
 from ebbtide.record.verdict import Loss, Outage, Unavailability, Verdict, read_judgement, write_verdict
 from harness.nightly.store import FinishedJob, Store

@@ -9,7 +9,7 @@ import pytest
 from replay_records import LOST
 
 from ebbtide.errors import HarnessError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.verdict import Outcome, write_verdict
 from harness.replay.compare import Departure, Repetition

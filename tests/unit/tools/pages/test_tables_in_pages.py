@@ -13,7 +13,7 @@ from checkout import ROOT
 from analysis.advise.known import DEFECTS
 from analysis.advise.release import ReleaseFacts
 from ebbtide.errors import UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.catalogue import find, names

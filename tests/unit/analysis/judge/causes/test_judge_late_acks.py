@@ -13,7 +13,7 @@ from judge_records import ELR_OFF, ELR_ON, Story, by_name, cause_and_leader, ns,
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from ebbtide.logs.scan import Damage
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 
 
 def led_twice(record: Path, *, acks: int, min_isr: int = 1) -> Story:

@@ -11,7 +11,7 @@ from judge_records import by_name, ns
 
 from analysis.reconcile.model import WrongCopies
 from ebbtide.record.clients import ClientEvent, TxnOutcome, write_client_events
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.verdict import Verdict
 
 CLAUSE = "exactly-once-copies"

@@ -12,7 +12,7 @@ from records import as_record
 
 from analysis.judge.coverage.restart_facts import count
 from analysis.judge.history.steps import client_downs
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import POLLS, SENDS

@@ -14,7 +14,7 @@ from records import RecordBuilder, as_record
 from analysis.judge.coverage.deletion_facts import count_expired_records, deletion_facts
 from analysis.judge.coverage.topic_facts import topic_facts
 from analysis.judge.coverage.transaction_facts import LATER, SAME, MarkerEpochs
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, Topology, write_manifest
 from ebbtide.record.steps import StepEntry
 

@@ -13,7 +13,7 @@ from records import as_record
 from analysis.judge.coverage.workload_facts import count
 from ebbtide.errors import UsageError
 from ebbtide.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, write_manifest
 from ebbtide.record.tables import ANOMALY_SCHEMA, POLLS, SENDS
 

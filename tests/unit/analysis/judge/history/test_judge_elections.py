@@ -9,7 +9,7 @@ from judge_records import Story, by_name, cause_and_leader, last_replica_standin
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from ebbtide.logs.scan import Damage
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 
 
 def late_answer(record: Path, *answers: int) -> Story:

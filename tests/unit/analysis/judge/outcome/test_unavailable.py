@@ -10,7 +10,7 @@ import pytest
 from judge_records import Story, ns, whole_log
 from metadata_rows import order_by_time
 
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import ProducerSetup, TopicSetup
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
 from ebbtide.record.tables import SENDS

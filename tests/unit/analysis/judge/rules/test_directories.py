@@ -11,7 +11,7 @@ from clause_cases import checked, judged
 from worked_examples import MadeRule, example_of, record_of
 
 from analysis.judge.rules.partitions import directory_is_assigned_before_a_move_ends as rule
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 
 MOVED = "node=broker-2 at=30 says=The_current_replica_is_successfully_replaced_with_the_future_replica_for_t-0"

@@ -9,7 +9,7 @@ from judge_records import ELR_ON, Story, by_name, whole_log
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from ebbtide.logs.scan import Damage
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 
 DAMAGE = Damage(position=1000, size=500, kind="checksum", detail="x", tail=False)
 

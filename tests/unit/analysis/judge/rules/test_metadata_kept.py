@@ -11,8 +11,7 @@ from judge_records import Story, by_name
 from worked_examples import metadata_log, write_acknowledged
 
 from ebbtide.logs.segments import METADATA_FOLDER
-from ebbtide.record.files import QUORUM_FILE, RAW_DIR
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import QUORUM_FILE, RAW_DIR, RecordFolder
 from ebbtide.record.manifest import Topology
 from ebbtide.record.sums import write_sums
 

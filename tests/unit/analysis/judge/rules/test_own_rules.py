@@ -19,7 +19,7 @@ from analysis.sentences.protocol import protocol_row
 from analysis.spec import own
 from analysis.spec.variants import VARIANTS
 from ebbtide.errors import UsageError
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.outcomes import next_command
 from ebbtide.record.verdict import Counts, Verdict

@@ -15,7 +15,7 @@ from records import as_record
 
 from analysis.judge.history.answers import CompareAnswers
 from analysis.judging.many_records import judge_many
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.sums import SUMS
 from ebbtide.record.tables import TABLES
 from ebbtide.record.verdict import Verdict

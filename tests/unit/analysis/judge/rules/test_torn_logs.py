@@ -12,7 +12,7 @@ from worked_steps import TORN_AT
 
 from analysis.evidence.replicas import write_replicas
 from analysis.judge.rules.losses import recovery_cuts_a_torn_log as rule
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 
 TORN, START = "step=torn-write nodes=2 at=20", "step=start nodes=2 at=30"
 BACK = "at=31 broker=2; at=32 broker=2 event=unfenced"

@@ -15,7 +15,7 @@ from analysis.report.picture.building import picture_of
 from analysis.report.picture.model import BIN_NS, NodeLane, PartitionPicture, RunPicture, StateSpan
 from analysis.report.picture.series import counts_of, log_ends_of, read_series
 from analysis.sentences.elections import Blame
-from ebbtide.record.folder import RecordFolder
+from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.record.verdict import Verdict, read_verdict
