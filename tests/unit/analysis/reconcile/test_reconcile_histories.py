@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 pytestmark = pytest.mark.spark
 
-HISTORIES = int(os.environ.get("EBBTIDE_HISTORIES", "250"))
+HISTORIES = int(os.environ.get("EBBTIDE_HISTORIES", "125"))
 BATCH = 250
 """So many are reconciled in the same jobs."""
 
@@ -85,9 +85,8 @@ def test_spark_and_plain_python_agree_on_drawn_histories(
     def compare_histories(some: Sequence[History]) -> list[Comparison]:
         return compare(spark, tmp_path / str(next(calls)), some)
 
-    half = max(1, HISTORIES // 2)
-    composed, planted = draw_histories(half if narrows else 2 * half)
-    mine = [*composed[-half:], *(history for some in planted[-max(1, half // 125) :] for history in some)]
+    composed, planted = draw_histories(HISTORIES)
+    mine = [*composed, *(history for some in planted for history in some)]
     judged: list[Comparison] = []
     for first in range(0, len(mine), BATCH):
         batch = mine[first : first + BATCH]
@@ -98,7 +97,7 @@ def test_spark_and_plain_python_agree_on_drawn_histories(
             if history.planted is None:
                 judged.append(one)
     # Of few histories none may come to some kind. What is planted comes to all, and would prove nothing here.
-    if HISTORIES >= BATCH:
+    if HISTORIES >= 125:
         assert {kind for one in judged for kind in one.kinds} == KINDS
         assert {settled for one in judged for *_, settled in one.told["commit-back"]} == {False, True}
         duplicates = {tuple(by) for one in judged for _topic, _partition, *by in one.told["duplicate"]}
