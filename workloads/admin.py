@@ -20,8 +20,7 @@ from cluster.kafka_api.log_dirs import MoveReplica
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import write_atomically
 from workloads.config import Endpoints, read_config
-from workloads.process import Stop, run_client
-from workloads.status import ClientState, StatusFile
+from workloads.process import ClientState, StatusFile, Stop, run_client
 
 _CONNECT_TIMEOUT_S = 0.5
 _PROBE_TIMEOUT_S = 2.0

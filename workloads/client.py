@@ -23,8 +23,8 @@ from ebbtide.record.files import log_command, write_atomically
 from ebbtide.signals import ENDING
 from ebbtide.waiting import WaitExpired, wait_until
 from workloads.config import Endpoints
+from workloads.process import ClientState, StatusFile
 from workloads.replica_logs import Sent, ToSend, answer_file, request_file
-from workloads.status import ClientState, StatusFile
 
 _TAIL_BYTES = 2_000
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.journal.file import cut_torn_tail
 from workloads.client import Client
-from workloads.status import ClientState
+from workloads.process import ClientState
 
 STARTED = (ClientState.RUNNING, ClientState.DONE, ClientState.STOPPED)
 """The states of a client that works, or has."""

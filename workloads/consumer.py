@@ -47,13 +47,12 @@ from ebbtide.record.clients import ClientEvent, Event
 from ebbtide.waiting import pause
 from workloads.commits import Committer
 from workloads.config import ConsumerConfig, read_config
-from workloads.process import Stop, run_client
+from workloads.process import ClientState, StatusFile, Stop, run_client
 from workloads.reaching import refused_settings
 from workloads.reading import ReadPartition, RejoiningConsumer, journal_poll, open_consumer, wait_for_brokers
 from workloads.rebalances import Membership
 from workloads.sampler import partitions_of
 from workloads.settings import consumer_settings
-from workloads.status import ClientState, StatusFile
 
 _SESSIONS_OF_A_LIFE = 1_000_000
 _POLL_MS = 50

@@ -31,13 +31,12 @@ from ebbtide.record.manifest import FinalOffsets
 from ebbtide.waiting import wait_until
 from workloads.config import FINAL_CONSUMER, FinalRead, FinalReadConfig, read_config
 from workloads.ended_transactions import await_ended_transactions, last_stable_offsets
-from workloads.process import Stop, run_client
+from workloads.process import ClientState, StatusFile, Stop, run_client
 from workloads.reaching import connection_to
 from workloads.reading import ReadPartition, journal_poll, open_consumer, wait_for_brokers
 from workloads.replica_high_watermarks import ask_high_watermarks
 from workloads.sampler import partitions_of
 from workloads.settings import reader_settings
-from workloads.status import ClientState, StatusFile
 
 _POLL_MS = 200
 

@@ -45,11 +45,11 @@ from workloads.config import (
 )
 from workloads.ended_transactions import ENDING_S, transactional_id
 from workloads.library_settings import CONSUMER_MODULES, consumer_line, copy_settings, producer_line, producer_module
+from workloads.process import ClientState
 from workloads.replica_high_watermarks import ASKING_S
 from workloads.replica_logs import ReplicaLogsConfig
 from workloads.sampler import groups_to_ask, partitions_of
 from workloads.send_account import SendCounts, counts_in
-from workloads.status import ClientState
 
 START_TIMEOUT_S = 30.0
 _OUTSTANDING = 10_000

@@ -33,11 +33,10 @@ from ebbtide.record.clients import ClientEvent, TxnOutcome
 from workloads.config import CopySettings, ProducerConfig
 from workloads.java_remote import name_of_exception, program_command
 from workloads.library_settings import java_copier_settings, java_settings, makes_one_attempt
-from workloads.process import Stop, end_as_child_did
+from workloads.process import ClientState, StatusFile, Stop, end_as_child_did
 from workloads.sending import await_leaders, run_producer
 from workloads.settings import format_value
 from workloads.single_sends import SingleSends
-from workloads.status import ClientState, StatusFile
 
 _SOURCE = Path(__file__).with_name("RemoteCopier.java")
 _SERDE = "org.apache.kafka.common.serialization.ByteArray"

@@ -28,11 +28,10 @@ from ebbtide.waiting import pause
 from workloads.config import ProducerConfig
 from workloads.java_remote import JavaCallError, RecordAnswer, RemoteProducers, name_of_exception
 from workloads.library_settings import java_settings, makes_one_attempt
-from workloads.process import Stop
+from workloads.process import ClientState, StatusFile, Stop
 from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order, send_transactions
 from workloads.settings import format_value
 from workloads.single_sends import SingleSends
-from workloads.status import ClientState, StatusFile
 from workloads.transactions import Transactions
 
 _SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"

@@ -30,11 +30,10 @@ from ebbtide.journal.outcomes import name_of_code, outcome_of_last_answer
 from ebbtide.journal.payload import Ints, PayloadBatches
 from workloads.config import ProducerConfig
 from workloads.library_settings import librdkafka_settings, makes_one_attempt
-from workloads.process import Stop
+from workloads.process import ClientState, StatusFile, Stop
 from workloads.reaching import refused_settings
 from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order
 from workloads.single_sends import OpenPartition, SingleSends
-from workloads.status import ClientState, StatusFile
 
 
 class SendTurns:

@@ -54,12 +54,11 @@ from ebbtide.journal.outcomes import UNRESOLVED, Attempts, Outcome, outcome_of, 
 from ebbtide.journal.payload import encoder
 from workloads.config import ProducerConfig
 from workloads.incarnations import KafkaPythonIncarnation
-from workloads.process import Stop
+from workloads.process import ClientState, StatusFile, Stop
 from workloads.reaching import client_security, refused_settings
 from workloads.send_account import SendAccount, SentPartition
 from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order, send_transactions
 from workloads.settings import kafka_python_settings
-from workloads.status import ClientState, StatusFile
 from workloads.transactions import Transactions
 
 

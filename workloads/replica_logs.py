@@ -27,8 +27,7 @@ from ebbtide.record.files import write_atomically
 from ebbtide.waiting import pause
 from workloads.admin import send_request
 from workloads.config import Endpoints, read_config
-from workloads.process import Stop, run_client
-from workloads.status import ClientState, StatusFile
+from workloads.process import ClientState, StatusFile, Stop, run_client
 
 _CONNECT_TIMEOUT_S = 0.5
 _INTERVAL_S = 0.1

@@ -36,9 +36,8 @@ from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
 from ebbtide.waiting import pause
 from workloads.commits import number_of
 from workloads.config import SamplerConfig, read_config
-from workloads.process import Stop, run_client
+from workloads.process import ClientState, StatusFile, Stop, run_client
 from workloads.reaching import connection_to
-from workloads.status import ClientState, StatusFile
 
 
 class BrokerAsker(threading.Thread, ABC):

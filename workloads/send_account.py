@@ -24,7 +24,7 @@ from ebbtide.journal.frames import (
 )
 from ebbtide.journal.outcomes import Outcome
 from ebbtide.record.clients import ClientEvent, TxnOutcome
-from workloads.status import StatusFile
+from workloads.process import StatusFile
 
 COUNTERS = ("handed", "acked", "failed", "unknown")
 """The status slots of one partition, in this order; partition p starts at slot `len(COUNTERS) * p`."""

@@ -13,10 +13,9 @@ from kafka.partitioner import murmur2
 from cluster.kafka_api.connection import WireError
 from ebbtide.waiting import pause, wait_until
 from workloads.config import ProducerConfig, read_config
-from workloads.process import Stop, run_client
+from workloads.process import ClientState, StatusFile, Stop, run_client
 from workloads.reaching import connection_to
 from workloads.send_account import COUNTERS, Lane, SendAccount
-from workloads.status import ClientState, StatusFile
 from workloads.transactions import OneIncarnation, Transactions
 
 

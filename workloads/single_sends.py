@@ -12,8 +12,8 @@ import msgspec
 from ebbtide import run_clock
 from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.outcomes import UNRESOLVED, Outcome
+from workloads.process import StatusFile
 from workloads.send_account import SendAccount, SentPartition
-from workloads.status import StatusFile
 
 _SAME_TIME_NS = 5_000_000
 """Answers that came within 5 ms of each other count as one; the client reports a whole batch at once."""

@@ -18,8 +18,7 @@ from ebbtide.record.files import write_atomically
 from ebbtide.suggestions import nearest_words
 from ebbtide.waiting import wait_until
 from workloads.config import NewTopic, RefusedSetting, TopicsConfig, TopicsResult, read_config
-from workloads.process import Stop, run_client
-from workloads.status import ClientState, StatusFile
+from workloads.process import ClientState, StatusFile, Stop, run_client
 
 
 def find_refused_settings(

@@ -1,8 +1,12 @@
-"""The snapshot of a cluster: all that was read of it, in one frozen struct."""
+"""The snapshot of a cluster: all that was read of it, in one frozen struct.
+
+A file that is none breaks the format that its name or its beginning promises, or is about something else.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +14,12 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.named_files import write_named_file
+from ebbtide.properties_file import properties_in
 from ebbtide.releases.known_releases import METADATA_VERSION
 from ebbtide.scenario.foreign_files import CLUSTER_FILES, NEXT_ADVISE, SNAPSHOT, foreign_file_error
-from ebbtide.untrusted.broken_files import broken_file_error
 from ebbtide.untrusted.files import UnreadableFile, read_file
-from ebbtide.untrusted.values import decode_json
+from ebbtide.untrusted.values import CORRECT_IT, decode_json
+from ebbtide.untrusted.yaml_files import read_documents
 
 SNAPSHOT_VERSION = 1
 OF_FILES = "the time of the files"
@@ -218,3 +223,28 @@ def _config_problems(configs: dict[str, str], where: str) -> Iterator[str]:
     unknown = next((name for name in configs if name not in BROKER_NAMES), None)
     if unknown is not None:
         yield f"{where}: {unknown[:60]!r}, which a snapshot does not have"
+
+
+def broken_file_error(path: Path, content: bytes) -> UsageError | None:
+    """Return what is wrong with a broken YAML, JSON or properties file, with its line; None for any other file."""
+    error: UsageError | None = None
+    try:
+        if path.suffix in (".yaml", ".yml"):
+            deque(read_documents(path, content), maxlen=0)
+        elif path.suffix == ".properties":
+            deque(properties_in(content.decode("latin-1")), maxlen=0)
+        elif content.lstrip().startswith(b"{"):
+            msgspec.json.decode(content)
+    except UsageError as broken:
+        error = broken
+    except msgspec.DecodeError as broken:
+        what, _, byte = str(broken).partition(" (byte ")
+        before = content[: int(byte.rstrip(")") or len(content))]
+        place = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+        error = UsageError("broken JSON", got=what).at_line(*place)
+    except (ValueError, RecursionError):
+        pass
+    if error is not None:
+        error.add_where(str(path))
+        error.add_next(CORRECT_IT)
+    return error

@@ -81,7 +81,7 @@ def run(args: Args) -> ExitCode:
     from harness.replay.replaying import with_recorded_power_loss
     from harness.shrink.file import is_from
     from harness.shrink.goal import goal_from_record
-    from harness.shrink.shrinking import shrink
+    from harness.shrink.running import shrink
 
     seconds = duration_s_of("--budget", args.budget)
     jobs = jobs_of(args)

@@ -20,8 +20,8 @@ from harness.replay.recorded_run import LoadedRun, load_run
 from harness.replay.replaying import UnjudgedReplay, judge_replay, run_replays, summarize
 from harness.runner.display import Display
 from harness.runner.launch import Launch
+from harness.shrink.running import shrink
 from harness.shrink.search import NotReproduced, SearchCutShort
-from harness.shrink.shrinking import shrink
 
 REPLAYS = 3
 """How often a contradiction is replayed, and how often its shrunk scenario must reproduce it."""

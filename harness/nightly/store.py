@@ -31,7 +31,7 @@ from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.values import decode_json
 from harness.nightly.job import Job
 from harness.shrink.journal import JOURNAL
-from harness.shrink.shrinking import STATE_DIR
+from harness.shrink.running import STATE_DIR
 
 T = TypeVar("T")
 

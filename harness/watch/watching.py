@@ -56,11 +56,10 @@ from harness.runner.collect import RAW_LIMIT_BYTES
 from harness.runner.display import Display
 from harness.runner.host import client_versions, host_facts, make_record
 from harness.watch.marks import MARKS, MarkReader
-from harness.watch.observer import MetadataObserver
+from harness.watch.observer import MetadataObserver, read_replicas
 from harness.watch.own_topics import OwnTopics
 from harness.watch.plan import RUN_DIGITS, scenario_of
 from harness.watch.probing import WatchedCluster, probe_cluster
-from harness.watch.replicas import read_replicas
 from workloads.config import FINAL_CONSUMER, FinalRead
 from workloads.group import Workload
 

@@ -26,8 +26,8 @@ from ebbtide.waiting import wait_until
 from workloads import group
 from workloads.config import FINAL_CONSUMER, NewTopic
 from workloads.forked_clients import StartProcess
+from workloads.process import ClientState
 from workloads.send_account import SendCounts
-from workloads.status import ClientState
 from workloads.topics import TopicSettingsRefused, create_topics
 
 __all__ = ["kafka_node", "make", "start", "start_process"]

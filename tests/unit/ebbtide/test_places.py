@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from analysis.spark.class_archive import class_archive
+from analysis.spark.java_start import class_archive
 from cluster.jars import digests
 from cluster.jars.digests import sha256_of
 from cluster.jars.releases import cached_releases, ensure, jars_of

@@ -15,9 +15,9 @@ from ebbtide.journal.payload import value_at
 from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 from workloads.client import Client
 from workloads.client_steps import ClientSteps
+from workloads.process import StatusFile
 from workloads.send_account import COUNTERS, SendCounts, counts_in
 from workloads.single_sends import SingleSends
-from workloads.status import StatusFile
 
 HEADER = JournalHeader(table="sends", id=1, topics=("t",), acks=-1)
 

@@ -21,9 +21,8 @@ from ebbtide.waiting import WaitExpired
 from workloads import ended_transactions, final_read, replica_high_watermarks
 from workloads.config import AnsweredHighWatermarks, Endpoints
 from workloads.ended_transactions import await_ended_transactions
-from workloads.process import Stop
+from workloads.process import ClientState, StatusFile, Stop
 from workloads.replica_high_watermarks import ask_high_watermarks
-from workloads.status import ClientState, StatusFile
 
 
 def read_that_meets(error: Exception, folder: Path, monkeypatch: pytest.MonkeyPatch, timeout_s: float) -> ClientState:

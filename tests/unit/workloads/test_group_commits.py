@@ -24,9 +24,9 @@ from ebbtide.scenario.model import CommitWhen
 from workloads import consumer, sampler
 from workloads.commits import Committer, number_of
 from workloads.config import ConsumerConfig
+from workloads.process import ClientState, StatusFile
 from workloads.sampler import BrokerOffsetReader
 from workloads.settings import consumer_settings
-from workloads.status import ClientState, StatusFile
 
 POSITIONS = {TopicPartition("t", 0): 10, TopicPartition("t", 1): 20}
 

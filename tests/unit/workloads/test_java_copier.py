@@ -26,9 +26,8 @@ from ebbtide.waiting import wait_until
 from workloads import java_copier, process
 from workloads.config import CopySettings, Endpoints
 from workloads.java_copier import run
-from workloads.process import Stop
+from workloads.process import ClientState, StatusFile, Stop
 from workloads.send_account import COUNTERS
-from workloads.status import ClientState, StatusFile
 
 _UNTIL_STOPPED = "cat > /dev/null\n"
 """The program ends when its stdin does."""

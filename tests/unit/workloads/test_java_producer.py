@@ -26,9 +26,8 @@ from workloads import java_producer, process
 from workloads.config import Endpoints
 from workloads.java_producer import JavaIncarnation, run
 from workloads.java_remote import JavaCallError, RemoteProducers, name_of_exception
-from workloads.process import Stop
+from workloads.process import ClientState, StatusFile, Stop
 from workloads.send_account import COUNTERS
-from workloads.status import ClientState, StatusFile
 
 _PROGRAM = """#!{python}
 import json, os, sys, time

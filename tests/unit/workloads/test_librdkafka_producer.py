@@ -24,9 +24,9 @@ from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 from ebbtide.waiting import pause, wait_until
 from workloads.config import Endpoints
 from workloads.librdkafka_producer import LibrdkafkaSender, LibrdkafkaSends, SendTurns, open_producer
+from workloads.process import StatusFile
 from workloads.send_account import COUNTERS
 from workloads.sending import partition_of_key
-from workloads.status import StatusFile
 
 PARTITIONS = 2
 TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)

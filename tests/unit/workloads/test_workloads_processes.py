@@ -29,9 +29,8 @@ from workloads.client import Client
 from workloads.config import Endpoints, SamplerConfig, read_config
 from workloads.forked_clients import ForkedClients
 from workloads.group import Workload
-from workloads.process import Stop
+from workloads.process import TEXT_BYTES, ClientState, StatusFile, Stop
 from workloads.reaching import client_security, connection_to
-from workloads.status import TEXT_BYTES, ClientState, StatusFile
 
 DEAD = "127.0.0.1:9"
 """The discard port: nobody listens there, and connecting fails at once."""
@@ -125,7 +124,7 @@ def test_a_warning_of_the_client_library_is_in_the_clients_log(tmp_path: Path) -
 import logging, sys
 from workloads.config import Endpoints
 from workloads.process import run_client
-from workloads.status import ClientState
+from workloads.process import ClientState
 
 def body(*_):
     logging.getLogger("kafka.coordinator").warning("session expired")

@@ -27,9 +27,9 @@ from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.record.files import RecordFolder
 from workloads import producer
 from workloads.config import Endpoints
+from workloads.process import StatusFile
 from workloads.producer import AttemptWatch, RecordSender, Sends
 from workloads.send_account import COUNTERS
-from workloads.status import StatusFile
 
 
 class Batch:

@@ -34,9 +34,9 @@ from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 from ebbtide.waiting import wait_until
 from workloads import transactions
 from workloads.incarnations import KafkaPythonIncarnation
+from workloads.process import StatusFile
 from workloads.producer import AttemptWatch, RecordSender, Sends
 from workloads.send_account import COUNTERS
-from workloads.status import StatusFile
 from workloads.transactions import TXN_TABLE, Transactions
 
 DOCUMENTATION = ROOT / "docs" / "clients.md"

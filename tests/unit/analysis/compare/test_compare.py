@@ -11,9 +11,8 @@ from checkout import DATA
 from judge_records import Story
 from records import as_record
 
-from analysis.compare.aligning import align, common_partition
 from analysis.compare.differences import election_rows, failures_of, rows_of, sentences_of
-from analysis.compare.page import compare_runs, render_comparison
+from analysis.compare.page import align, common_partition, compare_runs, render_comparison
 from analysis.report.drawing.layout import LEGEND, draw
 from analysis.report.drawing.model import DrawnPartition
 from analysis.report.drawing.scale import WIDE

@@ -11,8 +11,7 @@ from real_records import unpack_record
 from records import as_record
 
 from analysis.judging.one_record import prepare_record
-from analysis.remote.failures import as_ebbtide_error
-from analysis.remote.files import Entry, RemoteFiles
+from analysis.remote.files import Entry, RemoteFiles, as_ebbtide_error
 from analysis.remote.record import RemoteRecord
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.record.files import RecordFolder

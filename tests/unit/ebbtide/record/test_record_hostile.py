@@ -20,7 +20,7 @@ from ebbtide.record.clients import CLIENTS_DIR, ClientEvent, read_client_events,
 from ebbtide.record.files import JOURNAL_DIR, RecordFolder, new_file, write_atomically
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
-from workloads.status import StatusFile
+from workloads.process import StatusFile
 
 NO_JSON = [b'{"run_id": "\xff"}', b"[" * 100_000]
 

@@ -27,13 +27,13 @@ from harness.cli.main import main
 from harness.replay.recorded_run import LoadedRun, load_run
 from harness.runner import launch as launching
 from harness.runner.launch import Launch, LaunchOptions
-from harness.shrink import shrinking
+from harness.shrink import running
 from harness.shrink.answers import CandidateRun
 from harness.shrink.file import KeptStep, file_text, kept_steps
 from harness.shrink.goal import goal_from_record
 from harness.shrink.journal import Decision
+from harness.shrink.running import ShrinkResult, shrink
 from harness.shrink.search import NotReproduced, SmallerScenario
-from harness.shrink.shrinking import ShrinkResult, shrink
 
 KAFKA = load_run(LOST).manifest.kafka
 
@@ -50,8 +50,8 @@ class Host:
         self.record: str | None = None
         self.needs: Callable[[Scenario], bool] = lambda _: True
         self.clock_s = 0.0
-        monkeypatch.setattr(shrinking, "CandidateRunner", self.refuse_way)
-        monkeypatch.setattr(shrinking, "time", SimpleNamespace(monotonic=lambda: self.clock_s))
+        monkeypatch.setattr(running, "CandidateRunner", self.refuse_way)
+        monkeypatch.setattr(running, "time", SimpleNamespace(monotonic=lambda: self.clock_s))
 
     def refuse_way(self, *, launch: Launch, **_: Any) -> Any:
         told = launch.describe_way(KAFKA)
@@ -186,7 +186,7 @@ class Command:
         self.kept: tuple[KeptStep, ...] = ()
         monkeypatch.setattr(launching, "check", lambda *_: None)
         monkeypatch.setattr(launching, "prepare", self._prepare)
-        monkeypatch.setattr(shrinking, "shrink", self._shrink)
+        monkeypatch.setattr(running, "shrink", self._shrink)
         monkeypatch.setattr(judging_process, "JudgingProcess", lambda **_: nullcontext(Mock()))
         monkeypatch.setattr(os, "geteuid", lambda: 0)
 

@@ -21,11 +21,11 @@ from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import text_of
 from ebbtide.waiting import WaitExpired
 from harness.cli.main import main
-from harness.watch import own_topics, replicas, watching
+from harness.watch import observer, own_topics, watching
+from harness.watch.observer import read_replicas
 from harness.watch.own_topics import OwnTopics
 from harness.watch.plan import RUN_DIGITS, read_workload, scenario_of
 from harness.watch.probing import WatchedCluster
-from harness.watch.replicas import read_replicas
 from harness.watch.watching import WatchRequest
 
 NAME = "ebbtide-watch-ab12-t"
@@ -223,7 +223,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
         assert isinstance(said, bytes)
         return LogPart(batches=said if offset == 0 else b"", high_watermark=1, log_start=0)
 
-    monkeypatch.setattr(replicas, "read_replica", answer)
+    monkeypatch.setattr(observer, "read_replica", answer)
     return found
 
 
