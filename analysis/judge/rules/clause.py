@@ -174,6 +174,33 @@ def finding(
     return Finding(status="holds" if exercised else "not-exercised")
 
 
+class Cases:
+    """The cases of a check, one after the other, and the finding that they make."""
+
+    def __init__(self) -> None:
+        self._exercised = 0
+        self._violations: list[Row] = []
+        self._unknown: list[Row] = []
+
+    def add(self, *breaches: Row | None, why: str | None = None) -> None:
+        """Add a case: it holds, or `breaches` show how it does not. `why` says why they may be none."""
+        self._exercised += 1
+        rows = [one for one in breaches if one is not None]
+        if why is None:
+            self._violations += rows
+        else:
+            self._unknown += [row | {"why": why} for row in rows]
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a case breaks the clause, whatever the doubt."""
+        return bool(self._violations)
+
+    def finding(self, doubt: str | None = None) -> Finding:
+        """Return the finding, as the function `finding` does."""
+        return finding(exercised=self._exercised, violations=self._violations, unknown=self._unknown, doubt=doubt)
+
+
 def unknown_finding(why: str) -> Finding:
     """Return the finding of a check that could not be made."""
     return Finding(status="unknown", evidence=({"why": why},))

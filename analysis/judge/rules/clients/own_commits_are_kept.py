@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.own_topics import why_unjudged
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.judge.rules.lossy import why_lossy
 from analysis.record.traffic import NEVER_NS, Place, Traffic, WireRow, sort_by_group
 from analysis.rows.policies import unsafe_property
@@ -41,40 +41,38 @@ def _check(judged: Judged) -> Finding:
     record, traffic = judged.record, judged.record.traffic
     assert traffic is not None
     lossy = why_lossy(record)
-    exercised, violations, unknown = 0, list[Row](), list[Row]()
+    cases = Cases()
     for (group, place), rows in sorted(sort_by_group(traffic.commits).items()):
         commits = [*_commits(traffic, rows)]
         acked = sum(one.is_acked for one in commits)
         if not acked:
             continue
-        exercised += 1
         if group not in traffic.served:
             why = traffic.facts.no_final_read.get(f"group {group}", "nobody asked at the end")
-            unknown.append({"why": f"what the group {group} has committed is not known: {why}"})
+            cases.add({}, why=f"what the group {group} has committed is not known: {why}")
             continue
         served = traffic.served[group].get(place)
         at: Row = {"group": group, "topic": place[0], "partition": place[1], "served": served}
         last_ns = max(one.asked_ns for one in commits if one.is_acked)
         possible = {one.offset for one in commits if one.done_ns >= last_ns}
         if served in possible:
-            continue
-        if (gone := why_unjudged(record, traffic, place)) is not None:
-            unknown.append(at | {"why": gone})  # its offsets may have gone with the topic
+            cases.add()
+        elif (gone := why_unjudged(record, traffic, place)) is not None:
+            cases.add(at, why=gone)  # its offsets may have gone with the topic
         elif served is not None and served not in {row.offset for row in rows}:
             where = f"{place[0]}-{place[1]}"
-            unknown.append(at | {"why": f"the group {group} has the offset {served} of {where}: not by your clients"})
+            cases.add(at, why=f"the group {group} has the offset {served} of {where}: not by your clients")
         else:
             newest = max((one for one in commits if one.is_acked), key=lambda one: one.asked_ns).offset
             says = _says(group, place, acked, newest, served)
             if lossy is None:
-                violations.append(at | {"committed": newest, "says": says})
+                cases.add(at | {"committed": newest, "says": says})
             else:
-                unknown.append(at | {"committed": newest, "why": f"{says}; {lossy}"})
+                cases.add(at | {"committed": newest}, why=f"{says}; {lossy}")
     doubts = [*traffic.unread, *(f"a client sent {name}" for name in _DELETING if name in traffic.facts.unrecorded)]
     if unsafe := unsafe_property(record):
         doubts.append(f"the scenario sets {unsafe}, so that offsets may be missing without a loss")
-    doubt = doubts[0] if doubts else None
-    return finding(exercised=exercised, violations=violations, unknown=unknown, doubt=doubt)
+    return cases.finding(doubts[0] if doubts else None)
 
 
 def _commits(traffic: Traffic, rows: Sequence[WireRow]) -> Iterator[_Commit]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.steps import end_of_fault
-from analysis.judge.rules.clause import Finding, Judged, finding, unknown_finding
+from analysis.judge.rules.clause import Cases, Finding, Judged, unknown_finding
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
@@ -80,18 +80,14 @@ def finding_on_duties(record: Record, duties: Iterable[Duty], *, doubt: str | No
     """
     if record.proven_steps is None:
         return unknown_finding("no steps say which faults were in force")
-    exercised = 0
-    violations: list[Row] = []
-    unknown: list[Row] = []
+    cases = Cases()
     for duty in duties:
         if duty.kept_ns is not None and duty.kept_ns <= duty.broken_ns:
-            exercised += 1
+            cases.add()
         elif duty.over_ns is None or duty.over_ns > duty.broken_ns:
             row = duty.about | {"since_ns": duty.since_ns, "allowed_s": duty.within_ns / SECOND_NS}
-            why = why_excused(record, duty)
-            violations += [row] if why is None else []
-            unknown += [] if why is None else [row | {"why": why}]
-    return finding(exercised=exercised, violations=violations, unknown=unknown, doubt=doubt)
+            cases.add(row, why=why_excused(record, duty))
+    return cases.finding(doubt)
 
 
 def why_excused(record: Record, duty: Duty) -> str | None:

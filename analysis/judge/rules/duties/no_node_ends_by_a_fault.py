@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.steps import step_on_disks_of
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.record.record import Record
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.process import UpgradeStep
@@ -17,19 +17,17 @@ from ebbtide.scenario.steps.process import UpgradeStep
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
-    ends = record.manifest.node_ends
-    violations: list[Row] = []
-    unknown: list[Row] = []
-    for end in ends:
+    cases = Cases()
+    for end in record.manifest.node_ends:
         row: Row = {"node": end.node, "fault": end.fault, "at_ns": end.at_ns}
         nodes = [*record.manifest.topology.controllers, *([] if end.id is None else [end.id])]
         if record.proven_steps is None:
-            unknown.append(row | {"why": "no steps say what happened to disks"})
+            cases.add(row, why="no steps say what happened to disks")
         elif (step := step_on_disks_of(record, nodes, end.at_ns) or _upgrade_before(record, end.at_ns)) is not None:
-            unknown.append(row | {"why": f"step {step.index} ({step.step}) may explain why {end.node} ended"})
+            cases.add(row, why=f"step {step.index} ({step.step}) may explain why {end.node} ended")
         else:
-            violations.append(row)
-    return finding(exercised=len(ends), violations=violations, unknown=unknown)
+            cases.add(row)
+    return cases.finding()
 
 
 def _upgrade_before(record: Record, until_ns: int) -> StepEntry | None:

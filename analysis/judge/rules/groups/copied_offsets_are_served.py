@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.judge.rules.groups.copied_offsets import FindCopiedOffsets
 from analysis.judge.rules.lossy import why_lossy
 from analysis.record.record import Record
@@ -24,17 +24,16 @@ _LED_NS = 10_000_000_000
 def _check(judged: Judged) -> Finding:
     record = judged.record
     gone = {*deletion_times(record.proven_steps or ()), *record.manifest.gone_topics}
-    exercised, violations = 0, list[Row]()
+    cases = Cases()
     for (_, topic, _), one in record.seen(FindCopiedOffsets).items():
         if topic in gone or not _has_led(record, one.answer):
             continue
-        exercised += 1
         served = one.answer["offset"]
-        if not isinstance(served, int) or served < one.committed:
-            violations.append(one.answer | {"committed": one.committed})
+        is_lost = not isinstance(served, int) or served < one.committed
+        cases.add(one.answer | {"committed": one.committed} if is_lost else None)
     unsafe = unsafe_property(record)
     doubt = f"the scenario sets {unsafe}, so that offsets may be missing" if unsafe else why_lossy(record)
-    return finding(exercised=exercised, violations=violations, doubt=doubt)
+    return cases.finding(doubt)
 
 
 def _has_led(record: Record, answer: Row) -> bool:

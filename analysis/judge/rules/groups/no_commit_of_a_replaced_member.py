@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.record.record import Record
 from analysis.record.scans import Rows, Scan
 from ebbtide.scenario.internal_topics import OFFSETS_TOPIC
@@ -50,17 +50,16 @@ def _check(judged: Judged) -> Finding:
             served.setdefault((*register, row["broker"]), []).append(row)
         else:  # a client that started again may have used a number twice
             made[*register, row["commit"]] = None if (*register, row["commit"]) in made else row
-    exercised, violations = 0, list[Row]()
+    cases = Cases()
     for place, answers in served.items():
         for before, after in pairwise(answers):
             new, old = (made.get((*place[:-1], one["commit"])) for one in (before, after))
             is_of_two = new is not None and old is not None and new["consumer"] != old["consumer"]
             if new is not None and old is not None and is_of_two and _is_one_epoch(judged.record, before, after):
-                exercised += 1
                 seen: Row = dict(zip((*_ABOUT, "broker"), place, strict=True))
                 seen |= {"offset": after["offset"], "offset_before": before["offset"], "sent_ns": old["asked_ns"]}
-                violations += [seen] if old["asked_ns"] < new["asked_ns"] else []
-    return finding(exercised=exercised, violations=violations)
+                cases.add(seen if old["asked_ns"] < new["asked_ns"] else None)
+    return cases.finding()
 
 
 def _is_one_epoch(record: Record, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

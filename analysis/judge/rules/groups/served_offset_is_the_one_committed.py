@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.record.record import Record
 from analysis.record.scans import Rows, Scan
 
@@ -74,15 +74,15 @@ class OffsetsOfCommits(Scan[CommittedOffsets]):
 
 def _check(judged: Judged) -> Finding:
     committed, served = judged.record.seen(OffsetsOfCommits)
-    violations: list[Row] = []
-    unknown: list[Row] = []
+    cases = Cases()
     for (one, offset), answer in served.items():
         asked = committed.get(one)
         if asked is None:
-            unknown.append(answer.row | {"why": "the record does not have this commit"})
-        elif offset not in asked:
-            violations.append(answer.row | {"committed": sorted(asked), "answers": answer.answers})
-    return finding(exercised=len(served), violations=violations, unknown=unknown)
+            cases.add(answer.row, why="the record does not have this commit")
+        else:
+            row = answer.row | {"committed": sorted(asked), "answers": answer.answers}
+            cases.add(None if offset in asked else row)
+    return cases.finding()
 
 
 RULE = Clause(

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import EpochStart, clean_epoch_starts
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.files import of_partition
 from analysis.record.record import Record
@@ -24,20 +24,17 @@ from ebbtide.logs.segments import TopicPartition
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
-    exercised = 0
-    violations: list[Row] = []
+    cases = Cases()
     for at, line, until_ns in _of_followers(record):
-        exercised += 1
-        served = _served_above(record, at, line)
-        if served is not None:
+        row: Row | None = None
+        if (served := _served_above(record, at, line)) is not None:
             hw, at_ns = served
             first_ns = _first_acked(record, at, at_ns, until_ns)
             if first_ns is not None and _first_acked(record, at, first_ns, until_ns) is not None:
-                row: Row = {**at._asdict(), "broker": line.broker, "leader_epoch": line.epoch_before, "served": hw}
-                violations.append(
-                    {**row, "served_ns": at_ns, "high_watermark": line.high_watermark, "at_ns": line.at_ns}
-                )
-    return finding(exercised=exercised, violations=violations, doubt=record.why_metadata_may_be_undone)
+                row = {**at._asdict(), "broker": line.broker, "leader_epoch": line.epoch_before, "served": hw}
+                row |= {"served_ns": at_ns, "high_watermark": line.high_watermark, "at_ns": line.at_ns}
+        cases.add(row)
+    return cases.finding(record.why_metadata_may_be_undone)
 
 
 def _of_followers(record: Record) -> Iterator[tuple[TopicPartition, EpochStart, int]]:

@@ -7,9 +7,8 @@ without.
 
 from __future__ import annotations
 
-from analysis.judge.history.evidence import Row
 from analysis.judge.history.stretches import StretchesSeen
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged, unknown_finding
 
 
 def _check(judged: Judged) -> Finding:
@@ -28,17 +27,15 @@ def _check(judged: Judged) -> Finding:
         return unknown_finding("the Kafka release is not known")
     if not record.has("watermarks"):
         return unknown_finding("watermarks is missing")
-    exercised = 0
-    violations: list[Row] = []
+    cases = Cases()
     for stretch in stretches:
         if stretch.hws is None:
             continue
-        exercised += 1
         (first, highest), interval = stretch.hws, stretch.interval
-        if int(str(highest["high_watermark"])) > int(str(first["high_watermark"])):
-            about = {"min_isr": interval.min_isr, "isr": sorted(interval.isr), "since": interval.metadata_offset}
-            violations.append({"first": first, "later": highest, **about})
-    return finding(exercised=exercised, violations=violations)
+        about = {"min_isr": interval.min_isr, "isr": sorted(interval.isr), "since": interval.metadata_offset}
+        has_risen = int(str(highest["high_watermark"])) > int(str(first["high_watermark"]))
+        cases.add({"first": first, "later": highest, **about} if has_risen else None)
+    return cases.finding()
 
 
 RULE = Clause(

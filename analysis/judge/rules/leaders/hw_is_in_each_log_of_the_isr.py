@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import EpochStart, epoch_starts
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
@@ -25,8 +25,7 @@ from ebbtide.record.rows import PartitionState
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
-    exercised = 0
-    violations: list[Row] = []
+    cases = Cases()
     ended = [*_changes(record)]
     lines = (
         [line for broker in record.manifest.topology.brokers for line in epoch_starts(record, broker)] if ended else []
@@ -41,9 +40,8 @@ def _check(judged: Judged) -> Finding:
             and line.at_ns > ended_ns + CLOCKS_AGREE_NS
         ]
         if len({line.broker for line in mine}) > 1:
-            exercised += 1
-            violations += _above(after, mine)
-    return finding(exercised=exercised, violations=violations, doubt=record.why_metadata_may_be_undone)
+            cases.add(*_above(after, mine))
+    return cases.finding(record.why_metadata_may_be_undone)
 
 
 def _above(after: PartitionState, lines: Sequence[EpochStart]) -> list[Row]:

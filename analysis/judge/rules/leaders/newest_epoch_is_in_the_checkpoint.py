@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from analysis.judge.history.epoch_starts import FindHwsBelowStart
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.record.record import Record
 from analysis.record.whole import is_raw_whole
 from ebbtide.logs.checkpoint_file import LEADER_EPOCHS, read_leader_epochs
@@ -23,22 +23,15 @@ from ebbtide.scenario.steps.table import DISK_TROUBLES, LOSES_RECORDS
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
-    exercised = 0
-    violations: list[Row] = []
-    unknown: list[Row] = []
+    cases = Cases()
     for (topic, partition, broker), newest in sorted(record.seen(FindHwsBelowStart).newest.items()):
         kept = _epochs_kept(record, broker, f"{topic}-{partition}")
-        if kept is None:
-            continue
-        exercised += 1
-        if newest not in kept:
+        if kept is not None:
             row: Row = {"topic": topic, "partition": partition, "broker": broker, "leader_epoch": newest}
             row["epochs_in_the_file"] = [*kept]
-            why = _why_taken(record, broker)
-            violations += [row] if why is None else []
-            unknown += [] if why is None else [row | {"why": why}]
-    doubt = f"{RAW_DIR}/ is not as the run left it" if violations and not is_raw_whole(record) else None
-    return finding(exercised=exercised, violations=violations, unknown=unknown, doubt=doubt)
+            cases.add(None if newest in kept else row, why=_why_taken(record, broker))
+    doubt = f"{RAW_DIR}/ is not as the run left it" if cases.is_broken and not is_raw_whole(record) else None
+    return cases.finding(doubt)
 
 
 def _epochs_kept(record: Record, broker: int, log: str) -> Mapping[int, int] | None:

@@ -14,14 +14,13 @@ from collections.abc import Iterator, Sequence
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import EpochStart, clean_epoch_starts
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.judge.rules.lossy import elections_from_a_wrong_elr
 
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
-    exercised = 0
-    violations: list[Row] = []
+    cases = Cases()
     wrong = elections_from_a_wrong_elr(judged)
     for at, lines in clean_epoch_starts(record).items():
         until_epoch = min(
@@ -34,14 +33,12 @@ def _check(judged: Judged) -> Finding:
         for line, newest in _with_epochs_before(lines):
             later = [one for epoch, one in started.items() if epoch > newest]
             lowest = min(later, key=lambda one: (one.log_end, one.leader_epoch), default=None)
-            if lowest is None:
-                continue
-            exercised += 1
-            if line.high_watermark > lowest.log_end:
+            if lowest is not None:
                 row: Row = {**at._asdict(), "broker": line.broker, "high_watermark": line.high_watermark}
                 row |= {"at_ns": line.at_ns, "newest_epoch": newest, "leader": lowest.broker}
-                violations.append({**row, "leader_epoch": lowest.leader_epoch, "epoch_start": lowest.log_end})
-    return finding(exercised=exercised, violations=violations, doubt=record.why_metadata_may_be_undone)
+                row |= {"leader_epoch": lowest.leader_epoch, "epoch_start": lowest.log_end}
+                cases.add(row if line.high_watermark > lowest.log_end else None)
+    return cases.finding(record.why_metadata_may_be_undone)
 
 
 def _with_epochs_before(lines: Sequence[EpochStart]) -> Iterator[tuple[EpochStart, int]]:

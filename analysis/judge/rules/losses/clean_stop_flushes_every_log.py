@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.steps import measured_power_losses
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from ebbtide.scenario.steps.process import StopStep
 from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, LOSES_RECORDS
 
@@ -18,25 +18,19 @@ _TROUBLES = (LOSES_RECORDS - {"power-loss"}) | DISK_TROUBLES
 
 def _check(judged: Judged) -> Finding:
     steps = judged.record.proven_steps or ()
-    stopped: set[tuple[int, int]] = set()
-    violations: list[Row] = []
-    unknown: list[Row] = []
+    cases = Cases()
     for log in measured_power_losses(judged.record):
         before = [one for one in steps if one.index < log.step.index and log.broker in one.nodes]
         changed = [one for one in before if KINDS[one.step].family in ("process", "disk")]
         # A stop without proof may have ended in a crash or a SIGKILL.
         if not changed or not changed[-1].is_a(StopStep) or changed[-1].effect_ns is None:
             continue
-        stopped.add((log.step.index, log.broker))
-        if log.after >= log.before:
-            continue
         row: Row = {"topic": log.topic, "partition": log.partition, "broker": log.broker}
         row |= {"log_end_before": log.before, "log_end_after": log.after}
-        if any(one.step in _TROUBLES for one in changed):
-            unknown.append(row | {"why": "a step had troubled the disk before"})
-        else:
-            violations.append(row)
-    return finding(exercised=len(stopped), violations=violations, unknown=unknown)
+        is_troubled = any(one.step in _TROUBLES for one in changed)
+        why = "a step had troubled the disk before" if is_troubled else None
+        cases.add(row if log.after < log.before else None, why=why)
+    return cases.finding()
 
 
 RULE = Clause(

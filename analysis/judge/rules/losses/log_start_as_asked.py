@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged, unknown_finding
 from analysis.record.record import Record
 from ebbtide.errors import EbbtideError
 from ebbtide.logs.segments import TopicPartition
@@ -43,33 +43,29 @@ def _check(judged: Judged) -> Finding:
     highest = {
         at: max(one for one in befores if one is not None) for at, befores in asked.items() if None not in befores
     }
-    violations: list[Row] = []
+    cases = Cases()
     too_high: list[tuple[TopicPartition, Row]] = []
     highest_before: dict[TopicPartition, int] = {}
-    seen = 0
     for at, step in requests:
         proof, before = step.figures(DeleteRecordsStep.Proof), step.asked.before
         if (move := proof.log_start) is None or before is None:
             continue
-        seen += 1
+        cases.add()
         highest_before[at] = max(move.old, highest_before.get(at, move.old))
         row = _row(at, before, move.new) | {"step": step.index, "log_start_before": move.old}
         if proof.answer == "NONE" and move.new < before:
-            violations.append(row)
+            cases.add(row)
         elif at in highest and move.new > max(move.old, highest[at]):
             too_high.append((at, row))
     for at, before in highest.items():
         end = record.manifest.final_offsets.get(str(at))
         if end is not None and not record.log_losses:
-            seen += 1
+            cases.add()
             if end.log_start > max(before, highest_before.get(at, before)):
                 too_high.append((at, _row(at, before, end.log_start)))
-    unknown: list[Row] = []
     for at, row in too_high:
-        why = _why_deleted(record, at.topic, steps)
-        violations += [row] if why is None else []
-        unknown += [] if why is None else [row | {"why": why}]
-    return finding(exercised=seen, violations=violations, unknown=unknown)
+        cases.add(row, why=_why_deleted(record, at.topic, steps))
+    return cases.finding()
 
 
 def _row(at: TopicPartition, asked: int, log_start: int) -> Row:

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import pyarrow.compute as pc
 
-from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.files import of_partition
 from analysis.record.record import Record
@@ -26,18 +25,16 @@ from ebbtide.scenario.steps.step import LogStartMove
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
-    exercised = 0
-    violations: list[Row] = []
+    cases = Cases()
     for at, move in log_start_moves(record.proven_steps or ()):
         end = record.manifest.final_offsets.get(str(at))
         if end is None or at.topic in record.timeline.reused_names:
             continue
-        exercised += 1
         leader = states[-1].leader if (states := record.timeline.states(*at)) else -1
-        if end.log_start < move.new and _must_know(record, at, move, leader):
-            about = {"topic": at.topic, "partition": at.partition, "leader": leader, "log_start": end.log_start}
-            violations.append({**about, "moved_to": move.new, "answered_ns": move.answered_ns})
-    return finding(exercised=exercised, violations=violations)
+        row = {"topic": at.topic, "partition": at.partition, "leader": leader, "log_start": end.log_start}
+        row |= {"moved_to": move.new, "answered_ns": move.answered_ns}
+        cases.add(row if end.log_start < move.new and _must_know(record, at, move, leader) else None)
+    return cases.finding()
 
 
 def _must_know(record: Record, at: TopicPartition, move: LogStartMove, broker: int) -> bool:

@@ -8,9 +8,8 @@ Topics to which other clients send are not judged, because they choose the times
 
 from __future__ import annotations
 
-from analysis.judge.history.evidence import Row
 from analysis.judge.history.kept_topics import topics_whose_records_stay
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged, unknown_finding
 from ebbtide.logs.segments import TopicPartition
 
 
@@ -19,15 +18,13 @@ def _check(judged: Judged) -> Finding:
     kept = topics_whose_records_stay(record)
     if kept is None:
         return unknown_finding("the scenario, the steps or the times of the run are missing")
-    exercised, rows = 0, list[Row]()
+    cases = Cases()
     for name, end in record.manifest.final_offsets.items():
         at = TopicPartition.parse(name)
         if at.topic in kept:
-            exercised += 1
-            row: Row = {"topic": at.topic, "partition": at.partition, "log_start": end.log_start}
-            rows += [row] if end.log_start > 0 else []
-    doubt = "a step took records from a log" if record.log_losses else None
-    return finding(exercised=exercised, violations=rows, doubt=doubt)
+            row = {"topic": at.topic, "partition": at.partition, "log_start": end.log_start}
+            cases.add(row if end.log_start > 0 else None)
+    return cases.finding("a step took records from a log" if record.log_losses else None)
 
 
 RULE = Clause(

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import line_times
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged, unknown_finding
 from analysis.judge.rules.duties.duty import lasting_partitions
 from analysis.record.record import Record
 from analysis.record.whole import is_raw_whole
@@ -44,15 +43,13 @@ def _check(judged: Judged) -> Finding:
     if not is_raw_whole(record):
         return unknown_finding(f"{RAW_DIR}/ is not as the run left it")
     named = _directories_named(record)
-    exercised = 0
-    violations: list[Row] = []
+    cases = Cases()
     for broker, at, moved_ns in moved:
         here, said = _directory_of(record, broker, at), named.get(at, {}).get(broker)
         if here is not None and said is not None:
-            exercised += 1
             row = {"topic": at.topic, "partition": at.partition, "broker": broker, "moved_ns": moved_ns}
-            violations += [] if here == said else [{**row, "directory": here, "metadata_log_names": said}]
-    return finding(exercised=exercised, violations=violations, doubt=_doubt(record))
+            cases.add(None if here == said else {**row, "directory": here, "metadata_log_names": said})
+    return cases.finding(_doubt(record))
 
 
 def _doubt(record: Record) -> str | None:

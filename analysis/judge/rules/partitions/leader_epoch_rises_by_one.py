@@ -5,20 +5,19 @@ No change raises it by more than one.
 
 from __future__ import annotations
 
-from analysis.judge.history.evidence import Row
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding, state_row
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged, state_row
 
 
 def _check(judged: Judged) -> Finding:
-    pairs = list(judged.record.timeline.pairs())
-    violations: list[Row] = []
-    for before, after in pairs:
+    cases = Cases()
+    for before, after in judged.record.timeline.pairs():
         rise = after.leader_epoch - before.leader_epoch
         steps = after.partition_epoch - before.partition_epoch
         moved = after.leader != before.leader
-        if rise < 0 or (moved and rise == 0) or (steps >= 1 and rise > steps):
-            violations.append(state_row(after, leader_before=before.leader, leader_epoch_before=before.leader_epoch))
-    return finding(exercised=len(pairs), violations=violations)
+        is_wrong = rise < 0 or (moved and rise == 0) or (steps >= 1 and rise > steps)
+        about = {"leader_before": before.leader, "leader_epoch_before": before.leader_epoch}
+        cases.add(state_row(after, **about) if is_wrong else None)
+    return cases.finding()
 
 
 RULE = Clause(

@@ -9,9 +9,8 @@ Where controllers lost a log, a committed record may be missing from the final l
 
 from __future__ import annotations
 
-from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import applied_isrs
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.record.record import Record
 
 
@@ -25,19 +24,16 @@ def _check(judged: Judged) -> Finding:
         for state in of_partition
     }
     names = {name for name, _ in states}
-    exercised = 0
-    violations: list[Row] = []
+    cases = Cases()
     for broker in record.manifest.topology.brokers:
         for one in applied_isrs(record, broker):
-            if one.partition not in names:
-                continue
-            exercised += 1
-            state = states.get((one.partition, one.partition_epoch))
-            if state is None or {*state.isr} != {*one.isr}:
+            if one.partition in names:
+                state = states.get((one.partition, one.partition_epoch))
                 row = {"partition": one.partition, "broker": broker, "at_ns": one.at_ns, "isr": sorted(one.isr)}
                 committed = None if state is None else sorted(state.isr)
-                violations.append(row | {"partition_epoch": one.partition_epoch, "committed_isr": committed})
-    return finding(exercised=exercised, violations=violations, doubt=_doubt(record))
+                row |= {"partition_epoch": one.partition_epoch, "committed_isr": committed}
+                cases.add(row if state is None or {*state.isr} != {*one.isr} else None)
+    return cases.finding(_doubt(record))
 
 
 def _doubt(record: Record) -> str | None:

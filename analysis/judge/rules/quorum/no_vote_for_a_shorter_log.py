@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import UNREADABLE, node_lines, time_ns
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.record.record import Record
 
 _GRANTS = re.compile(
@@ -41,14 +40,12 @@ class _Vote(NamedTuple):
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
-    exercised = 0
-    violations: list[Row] = []
+    cases = Cases()
     for controller in record.manifest.topology.controllers:
         for vote in _votes(record, controller):
-            exercised += 1
-            if vote.truncated_to == vote.log_end:
-                violations.append({"controller": controller, **vote._asdict()})
-    return finding(exercised=exercised, violations=violations)
+            is_broken = vote.truncated_to == vote.log_end
+            cases.add({"controller": controller, **vote._asdict()} if is_broken else None)
+    return cases.finding()
 
 
 def _votes(record: Record, controller: int) -> Iterator[_Vote]:

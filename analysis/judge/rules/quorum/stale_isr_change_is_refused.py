@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.wire_events import IsrAsked, ProxyEvent, wire_events
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.record import Record
 from ebbtide.logs.segments import TopicPartition
@@ -69,8 +69,7 @@ def _answered(record: Record, events: Sequence[ProxyEvent]) -> Iterator[_IsrRequ
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
-    exercised = 0
-    violations: list[Row] = []
+    cases = Cases()
     for request in _isr_requests(record):
         asked = request.asked
         epochs = {
@@ -80,11 +79,9 @@ def _check(judged: Judged) -> Finding:
         }
         newer = {name: one for name, one in _in_force(record, request).items() if one > epochs[name]}
         if newer:
-            exercised += 1
-            if request.error == 0:
-                row: Row = {**request.at._asdict(), "broker": asked.broker, **epochs, "sent_ns": request.sent_ns}
-                violations.append(row | {"in_force": newer})
-    return finding(exercised=exercised, violations=violations, doubt=record.why_metadata_may_be_undone)
+            row: Row = {**request.at._asdict(), "broker": asked.broker, **epochs, "sent_ns": request.sent_ns}
+            cases.add(row | {"in_force": newer} if request.error == 0 else None)
+    return cases.finding(record.why_metadata_may_be_undone)
 
 
 def _in_force(record: Record, request: _IsrRequest) -> Mapping[str, int]:

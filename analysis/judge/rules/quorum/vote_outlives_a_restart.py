@@ -14,7 +14,7 @@ from typing import NamedTuple
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.log_lines import UNREADABLE, node_lines, time_ns
 from analysis.judge.history.steps import TOUCHES, step_on_disks_of
-from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
+from analysis.judge.rules.clause import Cases, Clause, Finding, Judged, unknown_finding
 from analysis.record.record import Record
 
 _WROTE = b"Completed transition to "
@@ -37,19 +37,19 @@ def _check(judged: Judged) -> Finding:
     record = judged.record
     if record.proven_steps is None:
         return unknown_finding("no steps say what happened to disks")
-    exercised = 0
-    violations: list[Row] = []
+    cases = Cases()
     for controller in record.manifest.topology.controllers:
         before: _State | None = None
         for state, is_start in _states(record, controller):
             step = step_on_disks_of(record, [controller], state.at_ns, TOUCHES - {"power-loss"}) if is_start else None
             if is_start and before is not None and step is None:
-                exercised += 1
-                if state.epoch < before.epoch or (state.epoch == before.epoch and before.knows and not state.knows):
-                    row: Row = {"controller": controller, "at_ns": state.at_ns, "epoch": state.epoch}
-                    violations.append(row | {"epoch_before": before.epoch, "written_ns": before.at_ns})
+                forgot = state.epoch < before.epoch
+                forgot |= state.epoch == before.epoch and before.knows and not state.knows
+                row: Row = {"controller": controller, "at_ns": state.at_ns, "epoch": state.epoch}
+                row |= {"epoch_before": before.epoch, "written_ns": before.at_ns}
+                cases.add(row if forgot else None)
             before = state
-    return finding(exercised=exercised, violations=violations)
+    return cases.finding()
 
 
 def _states(record: Record, controller: int) -> Iterator[tuple[_State, bool]]:
