@@ -37,7 +37,7 @@ def escape_controls(text: str) -> str:
     text = shown_name(text)
     if text.isascii() and text.isprintable():
         return text
-    return _CONTROLS.sub(_escape, text)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 @contextlib.contextmanager
@@ -86,10 +86,6 @@ def without_middle(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     return f"{text[: longest // 2]} ... {text[-longest // 4 :]} ({len(text):,} characters)"
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

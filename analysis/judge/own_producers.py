@@ -73,7 +73,7 @@ def _is_promised(traffic: Traffic, row: WireRow) -> bool:
 
 
 def _judge_partition(record: Record, place: Place, acked: Sequence[WireRow], log: FinalLog) -> Iterator[OwnProducer]:
-    missing = [row for row in acked if not _is_in_place(row, log)]
+    missing = [row for row in acked if row.offset not in log.records or log.records[row.offset].digest != row.digest]
     if missing:
         found = {row.offset for row in acked if row.offset is not None} - {row.offset for row in missing}
         others = Counter(one.digest for offset, one in log.records.items() if offset not in found)
@@ -97,10 +97,6 @@ def _judge_partition(record: Record, place: Place, acked: Sequence[WireRow], log
             last_offset=max(offsets, default=None),
             why=_why(record, place, acks, gone, log.records) if gone else None,
         )
-
-
-def _is_in_place(row: WireRow, log: FinalLog) -> bool:
-    return row.offset in log.records and log.records[row.offset].digest == row.digest
 
 
 def _is_elsewhere(row: WireRow, others: Counter[int | None]) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from analysis.reconcile.final_log_rows import session_ranges
 from analysis.reconcile.model import GroupsOfKind, WrongCopies
 from analysis.reconcile.work import Work
-from analysis.rows.facts import Facts, PollFacts
+from analysis.rows.facts import Facts
 from analysis.spark.columns import PARTITION
 from analysis.spark.sql import DataFrame, F
 
@@ -44,15 +44,12 @@ def why_copies_unknown(facts: Facts) -> str | None:
         whole = {one.partition: one for one in polls if one.final}
         for one in polls:
             final = whole.get(one.partition)
-            if final and one.read_committed and _spans(one, final):
+            is_whole = final and one.first_offset <= final.first_offset and final.last_offset <= one.last_offset
+            if is_whole and one.read_committed:
                 del whole[one.partition]
         if whole:
             return f"no read_committed consumer read all of {topic}-{min(whole)}, so copies in doubt may be visible"
     return None
-
-
-def _spans(read: PollFacts, final: PollFacts) -> bool:
-    return read.first_offset <= final.first_offset and final.last_offset <= read.last_offset
 
 
 def copies_of(work: Work) -> DataFrame | None:

@@ -54,7 +54,7 @@ def page_templates(package: str) -> Environment:
     pages = Environment(
         loader=ChoiceLoader([PackageLoader(one) for one in dict.fromkeys((package, "analysis.report"))]),
         autoescape=True,
-        finalize=_without_controls,
+        finalize=lambda value: escape_controls(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -70,10 +70,6 @@ def _json_line(value: object) -> str:
     """Return a struct as JSON for people: each value of a record in words."""
     line = msgspec.json.encode(value).decode()
     return _VALUE.sub(lambda found: f'"value":"{value_in_words(int(found[1]))}"', line)
-
-
-def _without_controls(value: object) -> object:
-    return escape_controls(value) if type(value) is str else value
 
 
 def script_hash(script: str) -> str:

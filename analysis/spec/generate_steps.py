@@ -100,7 +100,7 @@ def _triggers(phase: int, plays: Sequence[PlayedSchedule], partition: PartitionN
     for event in now[0].events:
         state = {"fence": "fenced", "unfence": "unfenced"}.get(event.kind)
         if state is not None and all(event in one.events for one in now):
-            triggers.append(_broker_is(event.broker, state))
+            triggers.append(from_plain({"broker": f"broker({event.broker})", "state": state}, BrokerTrigger))
     operation = now[0].operation
     if operation is not None and operation.kind == "hold-metadata":
         triggers.append(HeldTrigger(node=Role.of_broker(operation.brokers[0]), api="Fetch"))
@@ -120,10 +120,6 @@ def _triggers(phase: int, plays: Sequence[PlayedSchedule], partition: PartitionN
     if any(one.committed_anew for one in now):
         triggers.append(_COMMIT_WAIT)
     return triggers
-
-
-def _broker_is(broker: int, state: str) -> Trigger:
-    return from_plain({"broker": f"broker({broker})", "state": state}, BrokerTrigger)
 
 
 def _steps(

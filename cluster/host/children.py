@@ -19,7 +19,9 @@ from cluster.host.ledger import Ledger
 from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, identify, mark_of, state_of
 from ebbtide import run_clock
 from ebbtide.errors import HarnessError
+from ebbtide.memory import how_ended
 from ebbtide.namespaces import netns_prefix
+from ebbtide.record.files import log_command
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.waiting import wait_until
 
@@ -100,6 +102,12 @@ class Child:
     def times(self) -> NodeTimes:
         """When it started, and when it ended if that was seen."""
         return self._times.times
+
+    def check(self, where: str, output: Path) -> None:
+        """Raise `HarnessError` if the process ended; `output` is the log that has its last words."""
+        if (status := self.exit_status()) is not None:
+            said = log_command(output)
+            raise HarnessError(f"{self.name} ended by itself", where=where, got=how_ended(status), next=said)
 
     def is_running(self) -> bool:
         """Whether the process has not ended yet."""

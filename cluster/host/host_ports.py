@@ -100,13 +100,8 @@ class HostPorts:
 
     def check(self) -> None:
         """Raise `HarnessError` if the relay ended by itself."""
-        if self._relay is not None and (status := self._relay.exit_status()) is not None:
-            raise HarnessError(
-                "the relay of published ports ended by itself",
-                where=", ".join(self.addresses),
-                got=how_ended(status),
-                next=log_command(self._output),
-            )
+        if self._relay is not None:
+            self._relay.check(", ".join(self.addresses), self._output)
 
     def end(self) -> None:
         """End the relay, so that what it recorded is complete; `serve` may start another. Raises `HarnessError`."""

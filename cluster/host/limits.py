@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyroute2 import IPRoute
 
 _ROOT = 0x1_0000
+_FIRST_CLASS = 2
+"""A sender's class is its id plus this, which is also its bucket's handle: 0 and 1 are the root's."""
 _AT_THE_ROOT = 0xFFFF_FFFF  # TC_H_ROOT
 _UNLIMITED = "100gbit"
 _IPV4 = 0x0800
@@ -97,7 +99,7 @@ class Limits:
         # Class 0 does not exist: packets that no filter matches (other senders, ARP) pass the root at once.
         routes.tc("add", "htb", port, _ROOT, default=0)
         for source, rate_bytes_s in limits.items():
-            minor = _minor_of(source)
+            minor = source + _FIRST_CLASS
             routes.tc("add-class", "htb", port, _ROOT | minor, parent=_ROOT, rate=_UNLIMITED, burst=1 << 20)
             burst = burst_bytes(rate_bytes_s)
             routes.tc(
@@ -130,7 +132,7 @@ class Limits:
                 continue
             counts: Any = one.get_attr("TCA_STATS2")
             basic, queue = counts.get_attr("TCA_STATS_BASIC"), counts.get_attr("TCA_STATS_QUEUE")
-            pair = Cut(source=_source_of(one["handle"] >> 16), target=nodes[ports[one["index"]]])
+            pair = Cut(source=(one["handle"] >> 16) - _FIRST_CLASS, target=nodes[ports[one["index"]]])
             yield pair, LimitCounts(passed_bytes=basic["bytes"], dropped_packets=queue["drops"])
 
     def _port(self, routes: IPRoute, node: int) -> int:
@@ -155,15 +157,3 @@ class Limits:
 def _remove(routes: IPRoute, port: int) -> None:
     if any(one.get_attr("TCA_KIND") == "htb" for one in routes.get_qdiscs(index=port)):
         routes.tc("del", index=port, handle=_ROOT, parent=_AT_THE_ROOT)
-
-
-def _minor_of(source: int) -> int:
-    """Return the class of a sender, which is also its bucket's handle.
-
-    0 and 1 are the root's.
-    """
-    return source + 2
-
-
-def _source_of(minor: int) -> int:
-    return minor - 2

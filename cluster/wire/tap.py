@@ -21,9 +21,7 @@ from cluster.wire.messages import CONTROL, Arm, Command, Release, Rule, WireEven
 from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError
-from ebbtide.memory import how_ended
 from ebbtide.namespaces import call_in_namespace
-from ebbtide.record.files import log_command
 from ebbtide.waiting import wait_until
 
 PORT = 39098
@@ -78,7 +76,7 @@ class Tap:
     def send(self, command: Command) -> None:
         """Send a command to the proxy. Raises `HarnessError` when the proxy died."""
         assert self._control is not None, "redirect comes first"
-        self._check()
+        self._child.check(str(self._output.parent), self._output)
         with contextlib.suppress(ConnectionError):
             self._control.sendall(msgspec.json.encode(command) + b"\n")
 
@@ -91,7 +89,7 @@ class Tap:
                 *lines, self._in = (self._in + chunk).split(b"\n")
                 events += [_events.decode(line) for line in lines]
         if not events:
-            self._check()
+            self._child.check(str(self._output.parent), self._output)
         return events
 
     def close(self) -> None:
@@ -101,7 +99,7 @@ class Tap:
         self._child.kill()
 
     def _connect(self) -> socket.socket | None:
-        self._check()
+        self._child.check(str(self._output.parent), self._output)
 
         def connect() -> socket.socket:
             control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -116,16 +114,6 @@ class Tap:
             return call_in_namespace(self._namespace, connect)
         except ConnectionRefusedError:
             return None
-
-    def _check(self) -> None:
-        status = self._child.exit_status()
-        if status is not None:
-            raise HarnessError(
-                f"{self._child.name} ended by itself",
-                where=str(self._output.parent),
-                got=how_ended(status),
-                next=log_command(self._output),
-            )
 
 
 class Taps:

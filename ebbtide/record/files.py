@@ -16,6 +16,7 @@ import secrets
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -78,7 +79,7 @@ class RecordFolder(msgspec.Struct, frozen=True):
         for path in sorted(files, key=lambda path: (len(str(path)), path)):
             with contextlib.suppress(OSError):  # whoever reads it says so
                 alike = by_size.setdefault(path.stat().st_size, [])
-                if any((is_same or _is_same)(path, other) for other in alike):
+                if any((is_same or partial(filecmp.cmp, shallow=False))(path, other) for other in alike):
                     files.remove(path)
                 else:
                     alike.append(path)
@@ -100,10 +101,6 @@ class RecordFolder(msgspec.Struct, frozen=True):
         if not is_file(path):
             return UsageError("a table's file is not a regular file", where=str(path), allowed="a regular file")
         return None
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    return filecmp.cmp(one, other, shallow=False)
 
 
 RAW_DIR = "raw"

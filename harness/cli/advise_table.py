@@ -14,7 +14,6 @@ from analysis.advise.advice import Advice
 from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.events import WHEN_MEANS
 from analysis.advise.headline import MARK, MARK_MEANS, has_marked_lines, headline
-from analysis.advise.lines import AdviceLine
 from ebbtide.errors import UsageError
 from ebbtide.named_files import write_named_file
 from ebbtide.shown_text import plural
@@ -102,16 +101,13 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
 def _cells(line: AdvisedLine, has_after: bool) -> list[str]:
     today, what = line.today, f"{line.what} {MARK}" if line.only_for_after else line.what
     answers = [one.says for one in (today.acks_0, today.acks_1, today.acks_all)]
-    return [what, today.event.when, today.event.likelihood, *answers, *([_after(line.after)] if has_after else [])]
+    after = "-" if line.after is None else f"{line.after.acks_1.says}/{line.after.acks_all.says}"
+    return [what, today.event.when, today.event.likelihood, *answers, *([after] if has_after else [])]
 
 
 def _say_prices(prices: Mapping[str, str]) -> None:
     for value, price in prices.items():
         _say("price:", f"{value}: {price}")
-
-
-def _after(line: AdviceLine | None) -> str:
-    return "-" if line is None else f"{line.acks_1.says}/{line.acks_all.says}"
 
 
 def _say(label: str, text: str, *, mark: str = "") -> None:

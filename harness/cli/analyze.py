@@ -183,10 +183,9 @@ def judge_all(
     note_missing_rules(readable)
     if readable or addresses:
         from analysis.spark.java_start import is_first_session
-        from ebbtide.signals import unwind_on_signals
 
         first = is_first_session(master)
-        with unwind_on_signals(), contextlib.ExitStack() as until_printed:
+        with contextlib.ExitStack() as until_printed:
             with Heartbeat() as beat, contextlib.ExitStack() as copies:
                 if not addresses:
                     report_records(beat, [*map(str, readable)], first=first)

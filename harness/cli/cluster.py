@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import COMMAND_LINE, ExitCode, HarnessError, Problems, UsageError
-from ebbtide.shown_text import shown_path
+from ebbtide.shown_text import plural, shown_path
 from harness.cli import completing
 from harness.cli.command import Args, Command, Group
 from harness.cli.option_values import launch_options_of, named_cluster, publish_of, release_of, table_of_words
@@ -279,8 +279,7 @@ def _steps_that_repair(status: ClusterStatus) -> Iterable[str]:
 def _print_status(status: ClusterStatus) -> None:
     """Print how to reach, break and stop a cluster."""
     brokers = sum(node.role == "broker" for node in status.nodes.values())
-    counts = {"broker": brokers, "controller": len(status.nodes) - brokers}
-    nodes = ", ".join(f"{count} {role}{'s' if count != 1 else ''}" for role, count in counts.items())
+    nodes = f"{plural(brokers, 'broker')}, {plural(len(status.nodes) - brokers, 'controller')}"
     left_up = ", left up by a run that is over" if status.kept else ""
     print(f"{status.name}: Kafka {status.kafka}, {nodes}, runtime {status.runtime}{left_up}")
     if status.started_by:

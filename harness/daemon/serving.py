@@ -30,9 +30,7 @@ from ebbtide.daemon.messages import (
     Request,
 )
 from ebbtide.errors import EbbtideError, UsageError
-from ebbtide.logs.segments import TopicPartition
 from ebbtide.privileges import current_privileges
-from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.plain_values import read_part
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import CLOCK_KINDS, DISK_TROUBLES, NETWORK_FAULTS, WIRE_KINDS
@@ -140,7 +138,8 @@ class ClusterDaemon:
                     step = session.fire(request.step)
                 case CreateTopic():
                     session.watch()
-                    refuse_topic(self._cluster.runtime, session.view.image, request.topic, request.spec)
+                    owned, image = self._cluster, session.view.image
+                    refuse_topic(owned.name, owned.runtime, image, request.topic, request.spec)
                     create_topic(self._cluster.runtime, self._cluster.folder, request.topic, request.spec)
                     session.watch()
         except EbbtideError as error:
@@ -176,8 +175,8 @@ class ClusterDaemon:
             bootstrap=tuple(cluster.runtime.bootstrap_servers()),
             namespace=str(Namespace(name=f"ebbtide-{cluster.run_id}-clients").path),
             nodes=_nodes(cluster),
-            partitions=tuple(row for _, row in sorted(view.image.partitions.items(), key=_by_name)),
-            broken=tuple(_fault_in_force(one) for one in cluster.session.entries if _is_in_force(one)),
+            partitions=tuple(row for _, row in sorted(view.image.partitions.items(), key=lambda item: item[0])),
+            broken=tuple(_faults_in_force(cluster)),
             steps=len(cluster.session.entries),
             kept=cluster.kept,
             published=() if published is None else published.addresses,
@@ -215,15 +214,9 @@ def _nodes(cluster: OwnedCluster) -> dict[str, NodeStatus]:
     }
 
 
-def _is_in_force(entry: StepEntry) -> bool:
-    return entry.step in NETWORK_FAULTS | DISK_TROUBLES and entry.fired_ns is not None and entry.healed_ns is None
-
-
-def _fault_in_force(entry: StepEntry) -> FaultInForce:
-    return FaultInForce(
-        step=entry.step, whom=entry.whom or "", nodes=tuple(entry.nodes), proven=entry.effect_ns is not None
-    )
-
-
-def _by_name(item: tuple[TopicPartition, object]) -> TopicPartition:
-    return item[0]
+def _faults_in_force(cluster: OwnedCluster) -> list[FaultInForce]:
+    return [
+        FaultInForce(step=one.step, whom=one.whom or "", nodes=tuple(one.nodes), proven=one.effect_ns is not None)
+        for one in cluster.session.entries
+        if one.step in NETWORK_FAULTS | DISK_TROUBLES and one.fired_ns is not None and one.healed_ns is None
+    ]

@@ -111,8 +111,8 @@ def _key(problem: UsageError) -> str | None:
 TIMEOUT_S = 30.0
 
 
-def refuse_topic(runtime: Runtime, image: MetadataImage, name: str, spec: TopicSpec) -> None:
-    """Raise `Problems` for a topic that exists or that this cluster cannot have."""
+def refuse_topic(cluster: str, runtime: Runtime, image: MetadataImage, name: str, spec: TopicSpec) -> None:
+    """Raise `Problems` for a topic that exists or that the cluster of this name cannot have."""
     problems: list[EbbtideError] = []
     there = [row for partition, row in image.partitions.items() if partition.topic == name]
     if there:
@@ -121,7 +121,7 @@ def refuse_topic(runtime: Runtime, image: MetadataImage, name: str, spec: TopicS
             UsageError(
                 "a topic of this name exists",
                 got=f"{name}, with {count} partition{'s' if count > 1 else ''} and replication factor {factor}",
-                allowed=f"another name, or `ebbtide cluster fault delete-topic --topic {name}` first",
+                allowed=f"another name, or: ebbtide cluster fault delete-topic --topic {name} --cluster {cluster}",
             )
         )
     problems += validate_topic(name, spec, name, len(_broker_ids(runtime)))

@@ -19,7 +19,7 @@ S = TypeVar("S", bound=StepSpec)
 
 Propose = Callable[[World, Random], StepSpec | None]
 Fit = Callable[[World, Any], StepSpec | None]
-Apply = Callable[[World, Any], float]
+Apply = Callable[[World, Any], float | None]
 
 
 class StepGenerator(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,12 +27,18 @@ class StepGenerator(msgspec.Struct, frozen=True, kw_only=True):
 
     - `propose` draws a step that makes sense in the world as it is, or returns None.
     - `fit` changes a given step so that it is valid now, or returns None if it cannot be.
-    - `apply` changes the world as the step does, and returns how many seconds the step may take without its trigger.
+    - `apply` changes the world as the step does. It returns how many seconds the step may take without its trigger,
+      or None if these are those of its kind.
     """
 
     propose: Propose
     fit: Fit
-    apply: Apply
+    apply: Apply = lambda _world, _step: None
+
+    def carry_out(self, world: World, step: StepSpec) -> None:
+        """Change the world as a step does, and let the time pass that it takes."""
+        own_s = self.apply(world, step)
+        world.pass_time(waiting_s(step) + (step.kind.lasts_s if own_s is None else own_s))
 
 
 def draw_delay(random: Random) -> Trigger | None:

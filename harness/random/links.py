@@ -129,9 +129,8 @@ def _fit_cut(world: World, step: BetweenStep | IsolateStep) -> StepSpec | None:
     return with_time_trigger(step) if known and _has_room_for_cut(world) and pairs - world.cut else None
 
 
-def _cut(world: World, step: BetweenStep | IsolateStep) -> float:
+def _cut(world: World, step: BetweenStep | IsolateStep) -> None:
     world.cut |= pairs_of(world, step)
-    return 1.0
 
 
 def _propose_flap(world: World, random: Random) -> StepSpec | None:
@@ -160,9 +159,8 @@ def _propose_limit(world: World, random: Random) -> StepSpec | None:
     return _with_sides(LimitBandwidthStep(rate=rate, trigger=draw_delay(random)), world, random)
 
 
-def _limit(world: World, _step: LimitBandwidthStep) -> float:
+def _limit(world: World, _step: LimitBandwidthStep) -> None:
     world.slowed = True
-    return 3.0
 
 
 def _propose_heal(world: World, random: Random) -> StepSpec | None:
@@ -175,10 +173,9 @@ def _fit_heal(world: World, step: HealStep) -> StepSpec | None:
     return with_time_trigger(step) if world.cut or world.slowed else None
 
 
-def _heal(world: World, _step: HealStep) -> float:
+def _heal(world: World, _step: HealStep) -> None:
     world.cut.clear()
     world.slowed = False
-    return 1.0
 
 
 LINK_KINDS: dict[StepKind, StepGenerator] = {
@@ -233,12 +230,11 @@ def _fit(world: World, step: RuleStep) -> StepSpec | None:
     return with_time_trigger(step).replace(optional=True)
 
 
-def _arm(world: World, step: RuleStep) -> float:
+def _arm(world: World, step: RuleStep) -> None:
     who = world.id_of(step.target)
     # A rule that only delays or drops a few requests cuts no node off, but it can hold up the controller.
     api = step.api if isinstance(step, HoldRequestStep) else f"some {step.api}"
     world.rules.append((who if who is not None else CLIENTS, api))
-    return 0.5
 
 
 def _propose_release(world: World, random: Random) -> StepSpec | None:
@@ -251,9 +247,8 @@ def _fit_release(world: World, step: ReleaseStep) -> StepSpec | None:
     return with_time_trigger(step).replace(target=None, optional=True) if world.rules else None
 
 
-def _release(world: World, _step: ReleaseStep) -> float:
+def _release(world: World, _step: ReleaseStep) -> None:
     world.rules.clear()
-    return 2.0
 
 
 _FIT: Fit = _fit

@@ -106,12 +106,11 @@ def _mark_ended(world: World, step: TargetStep) -> None:
     world.replication.ended[broker] = step.kind.clean
 
 
-def _pause(world: World, step: TargetStep) -> float:
+def _pause(world: World, step: TargetStep) -> None:
     if is_at_controller(world, step):
         world.controller, world.controller_step = "paused", step.name
     else:
         _broker_of(world, step).process = "paused"
-    return step.kind.lasts_s
 
 
 def _roles_in_state(world: World, process: Literal["down", "paused"]) -> list[Role]:
@@ -137,12 +136,11 @@ def _fit_healer(process: Literal["down", "paused"]) -> Fit:
     return fit
 
 
-def _resume(world: World, step: ResumeStep) -> float:
+def _resume(world: World, step: ResumeStep) -> None:
     if is_at_controller(world, step):
         world.controller, world.controller_step = "up", None
     else:
         _broker_of(world, step).process = "up"
-    return step.kind.lasts_s
 
 
 def _reaches_controller(world: World, role: Role) -> bool:
@@ -187,11 +185,10 @@ def _start(world: World, step: StartStep) -> float:
     return 1.0
 
 
-def _restart(world: World, step: RestartStep) -> float:
+def _restart(world: World, step: RestartStep) -> None:
     broker = _broker_of(world, step)
     broker.joined, broker.returning, broker.frozen = False, True, False
     _mark_ended(world, step)
-    return step.kind.lasts_s
 
 
 def is_whole(world: World) -> bool:
@@ -223,7 +220,5 @@ NODE_KINDS: dict[StepKind, StepGenerator] = {
     "resume": StepGenerator(propose=_propose_resume, fit=_fit_healer("paused"), apply=_resume),
     "start": StepGenerator(propose=_propose_start, fit=_fit_start, apply=_start),
     "restart": StepGenerator(propose=_propose("restart"), fit=_fit("restart"), apply=_restart),
-    "rolling": StepGenerator(
-        propose=_propose_rolling, fit=_fit_rolling, apply=lambda _world, step: float(step.kind.lasts_s)
-    ),
+    "rolling": StepGenerator(propose=_propose_rolling, fit=_fit_rolling),
 }

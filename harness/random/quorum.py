@@ -20,7 +20,6 @@ from harness.random.requests import common_fields, fit_request
 from harness.random.world import Voters, World
 
 _CONTROLLERS = 3
-_LASTS_S = 3.0
 _DEADLINE_S = 15.0
 """Kafka answers only once the new voters are committed, and a new one has caught up."""
 
@@ -75,7 +74,7 @@ def _can_be_removed(world: World, step: RemoveVoterStep) -> bool:
     return voters.most > 1 or node not in voters.sure
 
 
-def _change(world: World, step: VoterStep) -> float:
+def _change(world: World, step: VoterStep) -> None:
     voters, node = world.voters, step.target.controller
     assert voters is not None, "a change of voters is never fitted to a static quorum"
     assert node is not None, "a change of voters names a controller by its id"
@@ -86,7 +85,6 @@ def _change(world: World, step: VoterStep) -> float:
     else:
         voters.sure.discard(node)
         voters.likely.discard(node)
-    return _LASTS_S
 
 
 QUORUM_KINDS: dict[StepKind, StepGenerator] = {

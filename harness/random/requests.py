@@ -63,7 +63,7 @@ def _propose_reassign(world: World, random: Random) -> StepSpec | None:
     return step.replace(replicas=tuple(map(Role.of_broker, replicas)))
 
 
-def _reassign(world: World, step: ReassignStep) -> float:
+def _reassign(world: World, step: ReassignStep) -> None:
     world.moving = True
     protocol, name = world.replication.protocol, str(step.partition)
     if step.replicas:
@@ -71,7 +71,6 @@ def _reassign(world: World, step: ReassignStep) -> float:
         world.replication.apply_to(name, lambda partition, cluster: protocol.reassign(partition, cluster, target))
     else:
         world.replication.apply_to(name, protocol.cancel_reassignment)
-    return 3.0
 
 
 def _propose_elect(world: World, random: Random) -> StepSpec | None:
@@ -93,14 +92,13 @@ def _propose_recover(world: World, random: Random) -> StepSpec | None:
     )
 
 
-def _recover(world: World, step: RecoverStep) -> float:
+def _recover(world: World, step: RecoverStep) -> None:
     """Elect as an unclean election does: the model of a random schedule has no logs to compare."""
     protocol = world.replication.protocol
     if step.strategy == "proactive":
         world.replication.apply_to(
             str(step.partition), lambda partition, cluster: protocol.elect(partition, cluster, Election.UNCLEAN)
         )
-    return 5.0
 
 
 def _propose_set_config(world: World, random: Random) -> StepSpec | None:
@@ -117,7 +115,7 @@ def _propose_set_config(world: World, random: Random) -> StepSpec | None:
     return step.replace(value=str(random.randint(1, 3)))
 
 
-def _set_config(world: World, step: SetConfigStep) -> float:
+def _set_config(world: World, step: SetConfigStep) -> None:
     protocol = world.replication.protocol
     if step.config == "min.insync.replicas":
         value, topic = int(step.value or "1"), step.resource.topic is not None
@@ -127,7 +125,6 @@ def _set_config(world: World, step: SetConfigStep) -> float:
     else:
         choice = UncleanElection(step.value == "true")
         world.replication.apply_to_all(lambda partition, cluster: protocol.set_unclean(partition, cluster, choice))
-    return 2.0
 
 
 def _propose_set_feature(world: World, random: Random) -> StepSpec | None:
@@ -136,28 +133,25 @@ def _propose_set_feature(world: World, random: Random) -> StepSpec | None:
     return SetFeatureStep(**common_fields(random), feature=ELR_VERSION, level=int(not world.replication.cluster.elr))
 
 
-def _set_feature(world: World, step: SetFeatureStep) -> float:
+def _set_feature(world: World, step: SetFeatureStep) -> None:
     protocol, on = world.replication.protocol, bool(step.level)
     world.replication.apply_to_all(lambda partition, cluster: protocol.set_elr_feature(partition, cluster, on))
-    return 2.0
 
 
 def _propose_delete_topic(world: World, random: Random) -> StepSpec | None:
     return DeleteTopicStep(**common_fields(random), topic=SPARE_TOPIC) if world.spare_topic else None
 
 
-def _delete_topic(world: World, _step: DeleteTopicStep) -> float:
+def _delete_topic(world: World, _step: DeleteTopicStep) -> None:
     world.spare_topic = False
-    return 2.0
 
 
 def _propose_create_topic(world: World, random: Random) -> StepSpec | None:
     return None if world.spare_topic else CreateTopicStep(**common_fields(random), topic=SPARE_TOPIC)
 
 
-def _create_topic(world: World, _step: CreateTopicStep) -> float:
+def _create_topic(world: World, _step: CreateTopicStep) -> None:
     world.spare_topic = True
-    return 2.0
 
 
 def _propose_add_partitions(world: World, random: Random) -> StepSpec | None:
@@ -166,9 +160,8 @@ def _propose_add_partitions(world: World, random: Random) -> StepSpec | None:
     return AddPartitionsStep(**common_fields(random), topic=TOPIC, count=len(world.partitions) + random.choice((1, 2)))
 
 
-def _add_partitions(world: World, _step: AddPartitionsStep) -> float:
+def _add_partitions(world: World, _step: AddPartitionsStep) -> None:
     world.has_added_partitions = True
-    return 2.0
 
 
 def _propose_delete_records(world: World, random: Random) -> StepSpec | None:
@@ -188,9 +181,8 @@ def _can_delete_records(world: World, step: DeleteRecordsStep) -> bool:
     return is_first and _has_first_leader(world, step.partition)
 
 
-def _delete_records(world: World, step: DeleteRecordsStep) -> float:
+def _delete_records(world: World, step: DeleteRecordsStep) -> None:
     world.deleted_from.add(str(step.partition))
-    return 2.0
 
 
 def _has_first_leader(world: World, partition: PartitionName) -> bool:
@@ -215,11 +207,10 @@ def _unregistrable_brokers(world: World) -> list[int]:
     return [one for one, state in world.brokers.items() if state.process == "down" and not state.sick]
 
 
-def _unregister(world: World, step: UnregisterStep) -> float:
+def _unregister(world: World, step: UnregisterStep) -> None:
     broker, protocol = world.id_of(step.target) or 0, world.replication.protocol
     world.brokers[broker].fencing = False
     world.replication.apply_to_all(lambda partition, cluster: protocol.unregister(partition, cluster, broker))
-    return 2.0
 
 
 def fit_request(allowed: Callable[[World, Any], bool], deadline_s: float = _DEADLINE_S) -> Fit:
@@ -242,13 +233,12 @@ def _switches_elr(world: World, step: SetFeatureStep) -> bool:
     return world.replication.protocol.has_elr and step.level == int(not world.replication.cluster.elr)
 
 
-def _elect(world: World, step: ElectStep) -> float:
+def _elect(world: World, step: ElectStep) -> None:
     protocol = world.replication.protocol
     election = Election.UNCLEAN if step.type == "unclean" else Election.PREFERRED
     world.replication.apply_to(
         str(step.partition), lambda partition, cluster: protocol.elect(partition, cluster, election)
     )
-    return 2.0
 
 
 REQUEST_KINDS: dict[StepKind, StepGenerator] = {

@@ -16,7 +16,7 @@ from ebbtide.scenario.steps.table import HEALERS, KINDS, TAKES_DOWN, StepKind
 from ebbtide.scenario.steps.wire import ReleaseStep
 from ebbtide.scenario.triggers import AckedTrigger
 from ebbtide.scenario.words import Role
-from harness.random.kind import StepGenerator, waiting_s
+from harness.random.kind import StepGenerator
 from harness.random.links import LINK_KINDS, RULE_KINDS
 from harness.random.nodes import NODE_KINDS
 from harness.random.quorum import QUORUM_KINDS
@@ -76,8 +76,7 @@ def _append(world: World, steps: list[StepSpec], taken: Iterable[StepSpec]) -> N
     for step in taken:
         fitted = _fit(world, step)
         assert fitted is not None, f"an invalid {step.step} was about to be added to the schedule"
-        lasts_s = waiting_s(fitted) + GENERATORS[fitted.step].apply(world, fitted)
-        world.pass_time(lasts_s)
+        GENERATORS[fitted.step].carry_out(world, fitted)
         steps.append(fitted)
 
 

@@ -82,11 +82,7 @@ def _can_move(world: World, step: MoveReplicaStep) -> bool:
     return has and broker in world.brokers and _runs(world, broker)
 
 
-def _move(_world: World, _step: MoveReplicaStep) -> float:
-    return 2.0
-
-
-MOVE_REPLICA = StepGenerator(propose=_propose_move, fit=fit_request(_can_move), apply=_move)
+MOVE_REPLICA = StepGenerator(propose=_propose_move, fit=fit_request(_can_move))
 
 
 def _healthy_brokers(world: World) -> list[int]:
@@ -114,7 +110,7 @@ def _fit(world: World, step: TargetStep) -> StepSpec | None:
     return fit_directory(world, with_time_trigger(step))
 
 
-def _apply_trouble(world: World, step: TargetStep) -> float:
+def _apply_trouble(world: World, step: TargetStep) -> None:
     number = world.id_of(step.target) or 0
     broker = world.brokers[number]
     broker.sick = step.kind.volume
@@ -123,7 +119,6 @@ def _apply_trouble(world: World, step: TargetStep) -> float:
     else:
         world.replication.ended[number] = False
         broker.joined = broker.returning = False
-    return 1.0
 
 
 def _sick_brokers(world: World) -> list[int]:
@@ -147,7 +142,7 @@ def _fit_mend(world: World, step: MendDiskStep) -> StepSpec | None:
     return step.replace(trigger=after("3s"), deadline_s=30.0)
 
 
-def _mend(world: World, step: MendDiskStep) -> float:
+def _mend(world: World, step: MendDiskStep) -> None:
     """Repair a volume, and update the state of its broker.
 
     After a dead volume the broker is down. After a full volume its state is not known, unless the repair ends a broker
@@ -159,7 +154,6 @@ def _mend(world: World, step: MendDiskStep) -> float:
     elif broker.sick == "dead":
         broker.process = "down"
     broker.sick = None
-    return 1.0
 
 
 _FIT: Fit = _fit

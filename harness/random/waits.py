@@ -111,11 +111,10 @@ def _awaited_broker(world: World, step: WaitStep) -> int | None:
     return world.id_of(awaited.broker) if isinstance(awaited, BrokerTrigger) and awaited.state == "unfenced" else None
 
 
-def _apply(world: World, step: WaitStep) -> float:
+def _apply(world: World, step: WaitStep) -> None:
     broker = _awaited_broker(world, step)
     if broker is not None and step.optional is None:
         world.brokers[broker].joined, world.brokers[broker].returning = True, False
-    return 0.0
 
 
 WAIT = StepGenerator(propose=_propose, fit=_fit, apply=_apply)

@@ -180,12 +180,8 @@ def _take_ended(
                 said: str | Path | EbbtideError = ours.recv()
             except (EOFError, OSError):
                 running[ours].process.join(_CLEANS_UP_WITHIN_S)
-                said = HarnessError(
-                    "the process of a run ended without a result",
-                    where=str(log),
-                    got=how_ended(running[ours].process.exitcode or 0),
-                    next="ebbtide clean",
-                )
+                how = how_ended(running[ours].process.exitcode or 0)
+                said = HarnessError("a run ended without a result", where=str(log), got=how, next="ebbtide clean")
             if not isinstance(said, str):
                 answers[ours] = said
             elif on_note is not None:

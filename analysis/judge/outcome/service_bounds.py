@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ebbtide.record.outages import Service, is_measurable, outage_of
-from ebbtide.record.verdict import Outage, Unavailability
+from ebbtide.record.verdict import Unavailability
 from ebbtide.scenario.model import Prediction, TimeBounds
 
 _WITHOUT: dict[Service, str] = {"no_leader": "without a leader", "no_ack": "without an ack of acks=all"}
@@ -33,7 +33,7 @@ def compare_unavailability(
             too_long = [(one, found) for one, found in known if found.longest_s > bounds.max]
             unless_faulty += [
                 f"predicted no partition {without} for more than {bounds.max:g} s, "
-                f"seen {_length(found)} ({one.topic}-{one.partition})"
+                f"seen {'at least ' if found.at_least else ''}{found.longest_s:.1f} s ({one.topic}-{one.partition})"
                 for one, found in too_long
             ]
             unended = [(one, found) for one, found in known if found.at_least and found.longest_s <= bounds.max]
@@ -67,7 +67,3 @@ def _bounds_of(prediction: Prediction) -> Iterator[tuple[Service, TimeBounds]]:
         yield "no_leader", asked.no_leader
     if asked is not None and asked.no_ack is not None:
         yield "no_ack", asked.no_ack
-
-
-def _length(found: Outage) -> str:
-    return f"{'at least ' if found.at_least else ''}{found.longest_s:.1f} s"

@@ -13,7 +13,10 @@ from ebbtide.scenario.steps.step import BaseStep, Kind, LogStartMove, RequestPro
 from ebbtide.scenario.words import ConfigResource, PartitionName, Role
 
 _admin = partial(
-    Kind, family="admin", undone="not: what Kafka was asked for stays in the cluster, which ends with the run"
+    Kind,
+    family="admin",
+    undone="not: what Kafka was asked for stays in the cluster, which ends with the run",
+    lasts_s=2.0,
 )
 
 
@@ -41,6 +44,7 @@ class ReassignStep(RequestStep, frozen=True, kw_only=True, tag="reassign"):
         "a cancelled one: with nothing to add or remove",
         either=("replicas", "cancel"),
         weight=0.8,
+        lasts_s=3.0,
     )
     shown = _refusal(
         "NO_REASSIGNMENT_IN_PROGRESS",
@@ -206,6 +210,7 @@ class AddVoterStep(VoterStep, frozen=True, kw_only=True, tag="add-voter"):
         proof="the newest VotersRecord has the controller and its disk, and a majority of these voters has the record",
         needs_process=True,
         weight=1.5,
+        lasts_s=3.0,
     )
     shown = _refusal("DUPLICATE_VOTER")
 
@@ -219,6 +224,7 @@ class RemoveVoterStep(VoterStep, frozen=True, kw_only=True, tag="remove-voter"):
         "id that the metadata log has of it",
         proof="the newest VotersRecord lacks the controller, and a majority of these voters has the record",
         weight=1.5,
+        lasts_s=3.0,
     )
     shown = _refusal("VOTER_NOT_FOUND")
 

@@ -88,6 +88,7 @@ class LimitBandwidthStep(BetweenStep, frozen=True, kw_only=True, tag="limit-band
         not_where="a kernel without them",
         undone="ledger entries `namespace`: the buckets are on the ports of the run's own switch and go with it",
         weight=0.5,
+        lasts_s=3.0,
     )
     Proof = LinkProof
     rate: Rate

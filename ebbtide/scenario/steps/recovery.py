@@ -45,7 +45,7 @@ class RecoverStep(RequestStep, frozen=True, kw_only=True, tag="recover"):
         undone="not: what Kafka was asked for stays in the cluster, which ends with the run",
         counted=("unclean-recoveries", "unclean recoveries carried out from outside, those by Manual included"),
         weight=0.5,
-        lasts_s=6.0,
+        lasts_s=5.0,
     )
 
     class Proof(StepProof, frozen=True, kw_only=True):

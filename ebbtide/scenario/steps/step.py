@@ -349,6 +349,7 @@ class WaitStep(BaseStep, frozen=True, kw_only=True, tag="wait"):
         does="waits for its trigger",
         proof="the trigger fired",
         weight=6.0,
+        lasts_s=0.0,
     )
     trigger: Trigger
 

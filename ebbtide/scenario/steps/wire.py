@@ -20,6 +20,7 @@ _rule = partial(
     requires="nftables with NAT",
     undone="the proxies end with the harness: ledger entries `process`",
     unset={"to": "everyone", "direction": "request", "times": "all"},
+    lasts_s=0.5,
 )
 
 
@@ -121,6 +122,7 @@ class ReleaseStep(MaybeTargetStep, frozen=True, kw_only=True, tag="release"):
             "after a hold-request, delay-request, drop-request or duplicate-request",
         ),
         weight=3.0,
+        lasts_s=2.0,
     )
 
 

@@ -16,7 +16,6 @@ from ebbtide.scenario.steps.admin import VoterStep
 from ebbtide.scenario.steps.disk import DirectoryStep
 from ebbtide.scenario.steps.step import StepSpec
 from harness.random.drawing import draw, with_steps, world_of
-from harness.random.kind import waiting_s
 from harness.random.replication import Replication, final_replicas, healthy_replication
 from harness.random.schedule import GENERATORS
 
@@ -166,7 +165,7 @@ def test_no_schedule_leads_to_a_state_that_the_variant_forbids(kafka: str) -> No
         rules = invariants_of(world.replication.protocol.name)
         switched = False
         for step in scenario.steps[1:]:
-            world.pass_time(waiting_s(step) + GENERATORS[step.step].apply(world, step))
+            GENERATORS[step.step].carry_out(world, step)
             switched |= step.step == "set-feature"
             for partition in world.partitions.values():
                 broken = [

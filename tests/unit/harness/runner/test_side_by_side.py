@@ -247,7 +247,7 @@ def exit_at_once(request: RunRequest, display: Display) -> Path:
 def test_a_process_that_ends_without_a_word_is_a_failure(tmp_path: Path) -> None:
     [(_, end)] = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=exit_at_once)
     assert isinstance(end, HarnessError)
-    assert "without a result" in end.what
+    assert "ended without a result" in end.what
 
 
 def test_one_that_is_left_cleans_up_first_though_the_terminal_is_gone(tmp_path: Path) -> None:
