@@ -127,7 +127,7 @@ def advise(
 def _unchanged_notes(unchanged: Sequence[str], changes_nothing: bool) -> list[str]:
     if not unchanged or changes_nothing:
         return []
-    return [f"of the assumed values, these change nothing: {', '.join(unchanged)}; the advice for today has them"]
+    return [f"of the assumed values, the cluster has these today, so they change nothing: {', '.join(unchanged)}"]
 
 
 def releases_of(

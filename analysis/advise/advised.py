@@ -27,7 +27,7 @@ class AdvisedLine(msgspec.Struct, frozen=True, kw_only=True):
         """The event in words. With another RF, the event may hit another number of brokers."""
         now = self.today.event.what
         then = now if self.after is None else self.after.event.what
-        return now if now == then else f"{now}; then: {then}"
+        return now if now == then else f"{now}; after the change: {then}"
 
 
 class AdvisedGroup(msgspec.Struct, frozen=True, kw_only=True):

@@ -76,8 +76,7 @@ def compare_advice(before: Advice, after: Advice) -> AdviceComparison:
 
 
 def _release(advice: Advice) -> str:
-    elr = "on" if advice.release.is_elr_on else "off"
-    return f"{advice.release.shown}, ELR {elr}"
+    return f"{advice.release.shown}, {advice.release.elr}"
 
 
 def _groups_by_topic(advice: Advice) -> dict[str, int]:

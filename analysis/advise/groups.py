@@ -18,6 +18,7 @@ from ebbtide.snapshot.model import (
     UNCLEAN,
     ClusterSnapshot,
     SnapshotPartition,
+    weakest,
 )
 
 _NAMED_MAX = 5
@@ -147,7 +148,7 @@ def broker_level(snapshot: ClusterSnapshot) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, default in KAFKA_DEFAULTS.items():
         values = {broker.configs[name] for broker in snapshot.brokers if name in broker.configs}
-        found[name] = _weakest(name, values) if values else default
+        found[name] = weakest(name, values) if values else default
     return found
 
 
@@ -159,15 +160,6 @@ def differing_configs(snapshot: ClusterSnapshot) -> list[str]:
         if len(values) > 1:
             sentences.append(f"brokers differ in {name}: {', '.join(values)}; the advice takes the weakest")
     return sentences
-
-
-def _weakest(name: str, values: set[str]) -> str:
-    if name == UNCLEAN:
-        return "true" if "true" in values else "false"
-    if name == CLEANUP:
-        return ",".join(sorted(values))
-    ordered = sorted(values, key=int)
-    return ordered[0] if name == MIN_ISR else ordered[-1]
 
 
 def settings_of(values: Mapping[str, str], rf: int) -> GroupSettings:

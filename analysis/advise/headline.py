@@ -14,8 +14,8 @@ from ebbtide.shown_text import plural
 from ebbtide.snapshot.planned import NEXT_TOPIC_MEANS
 
 MARK = "*"
-"""Marks lines that are there only for the column `then`."""
-MARK_MEANS = "the line is there only for the change: it does not count as one of today's events"
+"""Marks lines that are there only for the cluster after the change."""
+MARK_MEANS = "only the cluster after the change has this event: it does not count as one of today's"
 _CLAUSE_MAX = 80
 """The most characters of one note in the headline."""
 
@@ -99,7 +99,7 @@ def _change(advice: Advice) -> tuple[str, ...]:
         return ()
     if advice.changes_nothing:
         same = ",".join(advice.unchanged)
-        return (f"Nothing changes: the advice for today has {same}, and the column `then` repeats it.",)
+        return (f"Nothing changes: the cluster has {same} today, so each answer after the change is today's.",)
     pairs = [
         (line.today.acks_all.says, line.after.acks_all.says, line.only_for_after)
         for line in _lines(advice)

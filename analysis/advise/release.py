@@ -44,6 +44,11 @@ class ReleaseFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the release has the ELR, on or off."""
         return VARIANTS[self.variant].has_elr
 
+    @property
+    def elr(self) -> str:
+        """The ELR in words."""
+        return "ELR on" if self.is_elr_on else "ELR off" if self.has_elr else "no ELR"
+
     def refuses_acks_all(self, rf: int, min_isr: int) -> bool:
         """Whether no ISR is ever large enough for acks=all: a min ISR above RF, before Kafka 3.7."""
         return VARIANTS[self.variant].counted_min_isr(rf, min_isr) > rf

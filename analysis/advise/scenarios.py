@@ -246,8 +246,7 @@ def _title(line: AdviceLine, settings: GroupSettings, acks: str, answer: EventAn
 
 
 def _description(by: str, line: AdviceLine, release: ReleaseFacts, answer: EventAnswer) -> str:
-    elr = "on" if release.is_elr_on else "off"
-    return f"{by} Kafka {release.kafka}, ELR {elr}. The event: {line.event.in_words}. {_how(answer)}."
+    return f"{by} Kafka {release.kafka}, {release.elr}. The event: {line.event.in_words}. {_how(answer)}."
 
 
 def _how(answer: EventAnswer) -> str:
@@ -259,6 +258,5 @@ def _how(answer: EventAnswer) -> str:
 def _clause(release: ReleaseFacts, answer: EventAnswer) -> str:
     if answer.is_by_known_bug:
         return answer.within
-    elr = "on" if release.is_elr_on else "off"
     verb = "loses" if answer.says == "loses" else "does not lose"
-    return f"the model of {release.variant.replace('_', '-')}, ELR {elr}, {verb} records by this event"
+    return f"the model of {release.variant.replace('_', '-')}, {release.elr}, {verb} records by this event"

@@ -16,7 +16,9 @@ from cluster.snapshot.stores import StoreUnreadable, show_certificate, trust
 from cluster.snapshot.tokens import MSK, OAUTH, TokenSource
 from ebbtide.errors import UsageError
 from ebbtide.properties_file import parse
+from ebbtide.scenario.kafka_settings import settings_at
 from ebbtide.shown_text import HIDDEN
+from ebbtide.suggestions import nearest_words
 from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -38,6 +40,9 @@ _KAFKAS_MODULES = (
     "IAMLoginModule",
 )
 _OPTION = "--command-config"
+_STORE_KEYS = [f"ssl.{store}.{key}" for store in ("truststore", "keystore") for key in ("location", "password", "type")]
+_SASL_KEYS = ["sasl.mechanism", "sasl.jaas.config", "sasl.oauthbearer.token.endpoint.url"]
+_READ = ["security.protocol", "ssl.key.password", "ssl.endpoint.identification.algorithm", *_STORE_KEYS, *_SASL_KEYS]
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _TRIMMED = "".join(map(chr, range(0x21)))
 """What Java's `trim` takes off a value, and so Kafka off most of its properties."""
@@ -124,6 +129,9 @@ def security_of(command_config: str | None) -> Security:
 def security_from(path: Path) -> Security:
     """Read a properties file. Raises `UsageError` for what Ebbtide does not support."""
     values = _properties(path)
+    for key in values.keys() - settings_at("producer").keys() - settings_at("librdkafka").keys():
+        if near := nearest_words(key, _READ, most=1):
+            raise _wrong(key, "a setting that Kafka does not have", near[0])
     protocol = values.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise _wrong("security.protocol", _shown(protocol), ", ".join(PROTOCOLS))

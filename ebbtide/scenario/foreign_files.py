@@ -36,7 +36,8 @@ NEXT_ADVISE = "ebbtide advise --bootstrap broker1.example:9092    (reads a clust
 _CHARS_MAX = 1 << 18
 """Of a larger file only the beginning is looked at."""
 _RESOURCE = re.compile(r"^kind:[ \t]*(\w+)", re.MULTILINE)
-_PROPERTY = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+(?:[\s=:]|$)|[a-z]+\s*(?:[=:]|$)|[=:]")
+_PROPERTY = re.compile(r"[a-z][\w-]*(?:\.[\w-]+)+(?:[\s=:]|$)|[a-z]+\s*(?:[=:]|$)|[=:]", re.ASCII | re.IGNORECASE)
+_ONLY_OF_NODES = frozenset({"process.roles", "node.id", "broker.id", "log.dirs", "controller.quorum.voters"})
 _OF_CLIENTS = frozenset({"bootstrap.servers", "security.protocol", "group.id", "acks", "key.serializer", "client.id"})
 
 
@@ -94,7 +95,7 @@ def _properties_file(text: str) -> _FileKind | None:
         found = properties_file.parse(text)
     except UsageError:
         return None
-    if _OF_CLIENTS & found.keys():
+    if _OF_CLIENTS & found.keys() and not _ONLY_OF_NODES & found.keys():
         return _OF_A_CLIENT
     return _OF_A_NODE if settings_at("node").keys() & found.keys() else None
 
@@ -120,7 +121,7 @@ _OF_A_CLIENT = _kind(
 _KINDS = (
     _kind(r"^[ \t]*Topic:[ \t]*\S+\s.*Partition(?:Count)?:", TOPICS_LIST, _IN_TOPICS, _NEXT_FROM),
     _kind(r"^Feature:[ \t]*\S+[ \t]+SupportedMinVersion:", FEATURES_LIST, _A_CLUSTER, NEXT_ADVISE),
-    _kind(r"^(?:Dynamic|All|Default) configs for ", CONFIGS_LIST, _IN_TOPICS, _NEXT_FROM),
+    _kind(r"^[ \t]*(?:Dynamic|All|Default) configs for ", CONFIGS_LIST, _IN_TOPICS, _NEXT_FROM),
     _kind(r"^GROUP\s+TOPIC\s+PARTITION\s", "the output of kafka-consumer-groups --describe", _A_CLUSTER, NEXT_ADVISE),
     _kind(
         r"^ClusterId:\s|^NodeId\s+(?:DirectoryId\s+)?LogEndOffset",

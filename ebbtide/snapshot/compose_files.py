@@ -14,6 +14,7 @@ from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.shown_text import some_of
 from ebbtide.snapshot.described import (
     BROKER,
+    BROKER_DEFAULTS,
     CONTROLLER,
     DescribedNode,
     FileFacts,
@@ -21,6 +22,7 @@ from ebbtide.snapshot.described import (
     raise_problems,
     value_problems,
 )
+from ebbtide.snapshot.setting_names import meant_setting, misspelled_keys, zookeeper_notes
 from ebbtide.untrusted.yaml_files import YamlValue, read_documents
 
 _OWN_DEFAULTS = {
@@ -29,7 +31,8 @@ _OWN_DEFAULTS = {
     "transaction.state.log.min.isr": "1",
 }
 """What the server.properties of Kafka's distribution sets, which some images start from."""
-_VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?::?-([^}]*)|[^}]*)\}|(\w+))")
+_VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?::?-([^}]*)|[^}]*)\}|(\w+))|\{\{[^}]*\}\}")
+"""A variable, or a template of Docker Swarm such as `{{.Task.Slot}}`."""
 _OF_A_NODE = ("PROCESS_ROLES", "NODE_ID", "BROKER_ID", "ZOOKEEPER_CONNECT", "CONTROLLER_QUORUM_VOTERS")
 _CP_OF_KAFKA_3 = 7
 _CP_LIKE_KAFKA = 4
@@ -70,6 +73,8 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
     used: set[Path] = set()
     problems: list[EbbtideError] = []
     nodes: list[DescribedNode] = []
+    by_id: dict[int, dict[str, _Service]] = {}
+    misspelled: list[tuple[str, str]] = []
     in_containers: dict[str, str] = {}
     notes: list[str] = []
     releases: list[str] = []
@@ -83,10 +88,14 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
             for number in range(_replicas(service)):
                 node, wrong = _node(service, number)
                 nodes.append(node)
+                if node.id is not None:
+                    by_id.setdefault(node.id, {})[node.name] = service
                 log_dirs = node.properties.get("log.dirs") or node.properties.get("log.dir") or service.image.log_dir
                 if not _is_kept(values, log_dirs):
                     in_containers[node.name] = log_dirs
                 problems += wrong if number == 0 else []
+                notes += zookeeper_notes(node.properties, service.name)
+            misspelled += _misspelled(service)
             notes += _notes_of(service)
             releases += _release_of(service)
     if not nodes:
@@ -94,11 +103,17 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
         problems.append(
             UsageError("no service of this compose file is a Kafka node", where="services", allowed=allowed)
         )
+    problems += _same_ids(by_id)
     raise_problems(path, problems)
     notes += _disks(nodes, in_containers)
     is_whole = _has_all_voters(nodes)
     return FileFacts(
-        nodes=tuple(nodes), is_whole=is_whole, on_one_host=is_whole, releases=tuple(releases), notes=tuple(notes)
+        nodes=tuple(nodes),
+        is_whole=is_whole,
+        on_one_host=is_whole,
+        releases=tuple(releases),
+        notes=tuple(notes),
+        misspelled=tuple(misspelled),
     ), used
 
 
@@ -169,7 +184,7 @@ def _property(key: str, prefix: str) -> str:
 
 
 def _node(service: _Service, number: int) -> tuple[DescribedNode, list[UsageError]]:
-    """Return the service's node and what is wrong with its values; further replicas have no id of their own."""
+    """Return the service's node and what is wrong with its values."""
     prefix = service.image.prefix
     said = {
         _property(key, prefix): (_value_in(value.text), value.line)
@@ -179,12 +194,24 @@ def _node(service: _Service, number: int) -> tuple[DescribedNode, list[UsageErro
     values = {name: value for name, (value, _) in said.items() if not _VARIABLE.search(value)}
     own = service.image.own if service.image.own_beside_others or not values else {}
     properties = {**(own if service.mounted is None else service.mounted.properties), **values}
-    if number:
-        properties = {name: value for name, value in properties.items() if name not in ("node.id", "broker.id")}
     lines = {name: line for name, (_, line) in said.items()}
     wrong = list(value_problems(properties, f"services.{service.name}: ", lines))
     name = service.name if not number else f"{service.name} {number + 1}"
     return DescribedNode(name=name, properties=properties), wrong
+
+
+def _same_ids(by_id: Mapping[int, Mapping[str, _Service]]) -> Iterator[UsageError]:
+    """Yield an error for each node that has another one's id; it names the variable that says it."""
+    for id_, (first, *others) in ((id_, of_id.items()) for id_, of_id in by_id.items()):
+        for name, service in others:
+            keys = [f"{service.image.prefix}{one}" for one in ("NODE_ID", "BROKER_ID")]
+            key = next((one for one in keys if one in service.environment), keys[0])
+            yield UsageError(
+                "two nodes of this compose file have one id",
+                where=f"services.{service.name}: {key}",
+                got=f"{id_} for {first[0]} and for {name}",
+                allowed=f"an id that no other node has, such as {max(by_id) + 1}",
+            ).at_line(service.environment.get(key, service.values).line)
 
 
 def _is_kept(values: YamlValue, log_dirs: str) -> bool:
@@ -214,6 +241,17 @@ def _release_of(service: _Service) -> Iterator[str]:
             yield f"{int(major) - _CP_LIKE_KAFKA}.{minor}"
     else:
         yield ".".join(one for one in (major, minor, patch) if one is not None)
+
+
+def _misspelled(service: _Service) -> Iterator[tuple[str, str]]:
+    """Yield sentences on what neither compose nor the image reads, although it was probably meant."""
+    yield from misspelled_keys(service.values.table, ("image", "environment", "volumes", "deploy"), service.name)
+    for key in service.environment:
+        bare = _property(key, "KAFKA_").removeprefix("cfg.")
+        meant = bare if bare in BROKER_DEFAULTS else meant_setting(bare, "node")
+        right = f"{service.image.prefix}{(meant or '').upper().replace('.', '_')}"
+        if meant is not None and key.startswith("KAFKA_") and key.upper() != right:
+            yield f"{key} sets nothing that Kafka reads, did you mean {right}?", service.name
 
 
 def _notes_of(service: _Service) -> Iterator[str]:

@@ -10,16 +10,38 @@ import msgspec
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.scenario.kafka_settings import is_numeric
-from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, MIN_ISR, REPLICAS_MAX, UNCLEAN, SnapshotTopic
+from ebbtide.shown_text import some_of
+from ebbtide.snapshot.model import (
+    BROKER_NAMES,
+    FLUSH_MESSAGES,
+    FLUSH_MS,
+    KAFKA_DEFAULTS,
+    MIN_ISR,
+    REPLICAS_MAX,
+    UNCLEAN,
+    SnapshotTopic,
+    weakest,
+)
 
 BROKER, CONTROLLER = "broker", "controller"
 DROPPED = "Dropped: "
 """Begins a note on what a file has that is not of the cluster."""
+_MISSPELLED_MAX = 10
 FACTOR, PARTITIONS = "default.replication.factor", "num.partitions"
 FACTORS = (FACTOR, "offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+MIN_ISR_OF_TRANSACTIONS = "transaction.state.log.min.isr"
+BROKER_DEFAULTS = {
+    **{other: KAFKA_DEFAULTS[name] for name, other in BROKER_NAMES.items()},
+    PARTITIONS: "1",
+    FACTOR: "1",
+    FACTORS[1]: "3",
+    FACTORS[2]: "3",
+    MIN_ISR_OF_TRANSACTIONS: "2",
+}
+"""Kafka's default of each setting of a broker that counts for what a topic loses."""
 _NUMBERS = frozenset(
     {MIN_ISR, FLUSH_MESSAGES, FLUSH_MS, "log.flush.interval.messages", "log.flush.interval.ms"}
-    | {PARTITIONS, "transaction.state.log.min.isr", "node.id", "broker.id"}
+    | {PARTITIONS, MIN_ISR_OF_TRANSACTIONS, "node.id", "broker.id"}
 )
 
 
@@ -29,10 +51,14 @@ def is_number(text: str) -> bool:
 
 
 class DescribedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node of a file, with its properties by Kafka's names; `name` is what the file calls it."""
+    """A node of a file, with its properties by Kafka's names; `name` is what the file calls it.
+
+    `in_force`: the properties are those of a running broker, with its dynamic configs.
+    """
 
     name: str
     properties: dict[str, str]
+    in_force: bool = False
 
     @property
     def id(self) -> int | None:
@@ -61,7 +87,9 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     `is_whole`: the nodes are all that the cluster has. `on_one_host`: and they run on one machine. `topics` were seen
     on a cluster, `planned` are asked for. `levels` are the metadata.versions that a broker supports, `releases` have
-    two or three numbers. `broker_configs` are dynamic configs by broker; those of None are of all brokers.
+    two or three numbers. `broker_configs` are dynamic configs by broker; those of None are of all brokers. `assumed` is
+    what the user says, by the names of `--assume`. `misspelled` has sentences on names that nothing reads, each with
+    the file, service or resource.
     """
 
     nodes: tuple[DescribedNode, ...] = ()
@@ -74,6 +102,8 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     releases: tuple[str, ...] = ()
     broker_configs: dict[int | None, dict[str, str]] = {}
     notes: tuple[str, ...] = ()
+    assumed: dict[str, str] = {}
+    misspelled: tuple[tuple[str, str], ...] = ()
 
     @property
     def brokers(self) -> list[DescribedNode]:
@@ -88,10 +118,27 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def merged(facts: Sequence[FileFacts]) -> FileFacts:
     """Return what several files of one cluster say together. Raises `UsageError` for two nodes with one id."""
+    owners: dict[str, dict[str, None]] = {}
+    for words, owner in (pair for one in facts for pair in one.misspelled):
+        owners.setdefault(words, {})[owner] = None
+    notes = [f"in {some_of(list(owners[words]), 3)}: {words}" for words in list(owners)[:_MISSPELLED_MAX]]
+    notes += [note for one in facts for note in one.notes]
     configs: dict[int | None, dict[str, str]] = {}
+    planned: dict[str, PlannedTopic] = {}
+    features: dict[str, int] = {}
     for one in facts:
         for broker, values in one.broker_configs.items():
-            configs[broker] = {**configs.get(broker, {}), **values}
+            notes += join_values(configs.setdefault(broker, {}), values, _whose(broker))
+        for topic in one.planned:
+            known = planned.get(topic.name, topic)
+            own = dict(known.configs)
+            notes += join_values(own, topic.configs, f"topic {topic.name}")
+            partitions, factor = known.partitions or topic.partitions, known.factor or topic.factor
+            planned[topic.name] = PlannedTopic(name=topic.name, partitions=partitions, factor=factor, configs=own)
+        for name, level in one.features.items():
+            if (before := features.setdefault(name, level)) != level:
+                features[name] = min(before, level)
+                notes.append(f"{name} is {before} and {level} in these files: the advice takes {features[name]}")
     nodes = [node for one in facts for node in one.nodes]
     by_id: dict[int, DescribedNode] = {}
     for node in nodes:
@@ -107,13 +154,28 @@ def merged(facts: Sequence[FileFacts]) -> FileFacts:
         is_whole=any(one.is_whole for one in facts),
         on_one_host=[one.on_one_host for one in facts if one.nodes] == [True],
         topics=tuple(topic for one in facts for topic in one.topics),
-        planned=tuple(topic for one in facts for topic in one.planned),
-        features={name: level for one in facts for name, level in one.features.items()},
-        levels=next((one.levels for one in facts if one.levels is not None), None),
+        planned=tuple(planned.values()),
+        features=features,
+        levels=min((one.levels for one in facts if one.levels is not None), key=max, default=None),
         releases=tuple(dict.fromkeys(release for one in facts for release in one.releases)),
         broker_configs=configs,
-        notes=tuple(dict.fromkeys(note for one in facts for note in one.notes)),
+        notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _whose(broker: int | None) -> str:
+    return "the default of all brokers" if broker is None else f"broker {broker}"
+
+
+def join_values(known: dict[str, str], more: Mapping[str, str], whose: str) -> list[str]:
+    """Add what more is said of a topic or of brokers; where values differ, the weakest counts, and a note says so."""
+    notes = []
+    for name, value in more.items():
+        before = known.setdefault(name, value)
+        if before.lower() != value.lower() and name in {*BROKER_DEFAULTS, *BROKER_NAMES}:
+            known[name] = weakest(name, {before, value})
+            notes.append(f"{whose} has {name} {before} and {value} in these files: the advice takes {known[name]}")
+    return notes
 
 
 def value_problems(values: Mapping[str, str], where: str, lines: Mapping[str, int]) -> Iterator[UsageError]:

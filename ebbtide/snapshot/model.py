@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
@@ -47,6 +47,15 @@ KAFKA_DEFAULTS: dict[str, str] = {
     FLUSH_MS: str(2**63 - 1),
     CLEANUP: "delete",
 }
+
+
+def weakest(name: str, values: Collection[str]) -> str:
+    """Return the value of a config, by its name at any level, with which most can be lost."""
+    if name == UNCLEAN:
+        return "true" if any(one.lower() == "true" for one in values) else "false"
+    if name in (CLEANUP, BROKER_NAMES[CLEANUP]):
+        return ",".join(sorted({part.strip() for one in values for part in one.split(",")}))
+    return (max if "flush" in name else min)(values, key=int)
 
 
 class SnapshotBroker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -207,6 +216,8 @@ def _topic_problems(topic: SnapshotTopic) -> Iterator[str]:
     if not topic.partitions:
         yield f"topic {topic.name} has no partition"
     yield from _config_problems(topic.configs, f"topic {topic.name}")
+    if len({one.index for one in topic.partitions}) < len(topic.partitions):
+        yield f"topic {topic.name} has a partition twice"
     for partition in topic.partitions:
         at = f"{topic.name}-{partition.index}"
         if not 0 < len(set(partition.replicas)) == len(partition.replicas) <= REPLICAS_MAX:

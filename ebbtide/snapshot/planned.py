@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,19 +12,21 @@ from ebbtide.releases.feature_levels import levels_of
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from ebbtide.shown_text import plural, some_of
 from ebbtide.snapshot.described import (
+    BROKER_DEFAULTS,
     CONTROLLER,
     FACTOR,
     FACTORS,
+    MIN_ISR_OF_TRANSACTIONS,
     PARTITIONS,
     DescribedNode,
     FileFacts,
     PlannedTopic,
     is_number,
+    join_values,
 )
 from ebbtide.snapshot.model import (
     BROKER_NAMES,
     CLEANUP,
-    KAFKA_DEFAULTS,
     MIN_ISR,
     UNCLEAN,
     SnapshotBroker,
@@ -42,13 +44,7 @@ _PARTITIONS_MAX = 1_000
 FIRST_WITH_ELR_ON = Version("4.1")
 """A cluster that this release or a later one forms has the ELR on."""
 _FIRST_WITH_ELR = Version("4.0")
-_OF_INTERNAL = {
-    "__consumer_offsets": (FACTORS[1], {CLEANUP: "compact"}),
-    "__transaction_state": (FACTORS[2], {CLEANUP: "compact", UNCLEAN: "false"}),
-}
-"""Kafka's own topics: the setting of their replication factor, and configs that Kafka gives them."""
-_INTERNAL_FACTOR = 3
-_OF_TRANSACTIONS, _MIN_ISR_OF_TRANSACTIONS = "transaction.state.log.min.isr", "2"
+_OFFSETS, _TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
 
 class DescribedRelease(NamedTuple):
@@ -100,23 +96,25 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
     if first is not None and without and facts.topics:
         them = f"broker {without[0]}" if len(without) == 1 else f"{len(without)} brokers"
         notes.append(f"no file is of {them}: {first.name} is assumed there")
-    elects_unclean = any(one.properties.get(UNCLEAN) == "true" for one in facts.controllers)
-    min_isr = _min_isr_of_controllers(facts)
-    if not facts.controllers and _may_begin_with_elr(facts) and any(MIN_ISR in one.properties for one in facts.brokers):
+    elects_unclean = any(one.properties.get(UNCLEAN, "").lower() == "true" for one in facts.controllers)
+    has_elr = _may_have_elr(facts)
+    min_isr = _lowest(facts.controllers, MIN_ISR) if has_elr and facts.controllers else None
+    if not facts.controllers and has_elr and any(MIN_ISR in one.properties for one in facts.brokers):
         notes.append(f"no file is of a controller: with the ELR, its {MIN_ISR} counts for all brokers")
     # Where some nodes set it, the others have Kafka's default, which may be the weakest.
     some_set = {name for node in facts.nodes for name in node.properties}
-    usual = {other: KAFKA_DEFAULTS[name] for name, other in BROKER_NAMES.items() if other in some_set}
+    usual = {name: default for name, default in BROKER_DEFAULTS.items() if name in some_set}
     brokers = []
     for one in ids:
         node = nodes.get(one, first)
         properties = {} if node is None else {**usual, **node.properties}
         if elects_unclean:
             properties[UNCLEAN] = "true"
-        if min_isr is not None and int(properties.get(MIN_ISR, "1")) > min_isr:
+        if min_isr is not None and int(properties.get(MIN_ISR, min_isr)) > min_isr:
             properties[MIN_ISR] = str(min_isr)
             notes = [*notes, _min_isr_note(min_isr)] if _min_isr_note(min_isr) not in notes else notes
-        properties |= {**facts.broker_configs.get(None, {}), **facts.broker_configs.get(one, {})}
+        if one not in nodes or not nodes[one].in_force:
+            properties |= {**facts.broker_configs.get(None, {}), **facts.broker_configs.get(one, {})}
         brokers.append(
             SnapshotBroker(
                 id=one,
@@ -128,16 +126,14 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
     return tuple(brokers), notes
 
 
-def _min_isr_of_controllers(facts: FileFacts) -> int | None:
-    """Return the min ISR that counts where the ELR is on: Kafka copies that of the controllers for all brokers."""
-    elr = facts.features.get(ELR_VERSION, 0) >= 1 if facts.levels is not None else _may_begin_with_elr(facts)
-    if not elr or not facts.controllers:
-        return None
-    return min(int(one.properties.get(MIN_ISR, "1")) for one in facts.controllers)
-
-
-def _may_begin_with_elr(facts: FileFacts) -> bool:
+def _may_have_elr(facts: FileFacts) -> bool:
+    """Whether the ELR may be on: Kafka then copies the min ISR of the controllers for all brokers."""
+    if facts.levels is not None:
+        return facts.features.get(ELR_VERSION, 0) >= 1
+    if (level := facts.assumed.get(ELR_VERSION)) is not None:
+        return level != "0"
     known = [Version(one) for one in facts.releases if levels_of(one) is not None]
+    known = known or [Version(one) for name, one in facts.assumed.items() if name == KAFKA]
     return min(known, default=FIRST_WITH_ELR_ON) >= FIRST_WITH_ELR_ON
 
 
@@ -148,26 +144,53 @@ def _min_isr_note(min_isr: int) -> str:
     )
 
 
-def with_configs(facts: FileFacts) -> Iterator[SnapshotTopic]:
-    """Yield the listed topics, with the configs that other files have of them."""
-    said = {one.name: one.configs for one in facts.planned}
+def listed_topics(facts: FileFacts) -> tuple[list[int], tuple[SnapshotTopic, ...], list[str]]:
+    """Return the ids of the live brokers, the listed topics and those that only other files name, and notes."""
+    others = {one.name: one for one in facts.planned}
+    notes: list[str] = []
+    topics: list[SnapshotTopic] = []
     for topic in facts.topics:
-        yield msgspec.structs.replace(topic, configs={**topic.configs, **said.get(topic.name, {})})
+        configs = dict(topic.configs)
+        if (other := others.pop(topic.name, None)) is not None:
+            notes += join_values(configs, other.configs, f"topic {topic.name}")
+            if other.factor is not None and any(len(one.replicas) != other.factor for one in topic.partitions):
+                notes.append(f"a file asks for {other.factor} replicas of {topic.name}: the advice takes the listed")
+        topics.append(msgspec.structs.replace(topic, configs=configs))
+    led = [part for topic in topics for part in topic.partitions if part.leader >= 0]
+    hosting = {one for topic in topics for partition in topic.partitions for one in partition.replicas}
+    ids = sorted(hosting & {one for part in led for one in (*part.isr, part.leader)})
+    if others:
+        notes.append(f"no listing has the partitions of {some_of(list(others), 3)}: all replicas count as in sync")
+    more, said = _placed_topics(others.values(), ids, facts)
+    return ids, (*topics, *more), [*notes, *said]
 
 
 def plan_topics(facts: FileFacts) -> tuple[list[int], tuple[SnapshotTopic, ...], list[str]]:
     """Return the ids of the brokers, the topics to come, and what was assumed for them."""
-    planned = [_filled(one, facts) for one in facts.planned]
-    planned += [_filled(PlannedTopic(name=NEXT_TOPIC), facts), *_internal(facts)]
-    ids, notes = _broker_ids(facts, max(one.factor or 1 for one in planned))
-    if unknown := [one.name for one in facts.planned if one.factor is None]:
+    named = {one.name for one in facts.planned}
+    planned = [*facts.planned]
+    planned += [PlannedTopic(name=one) for one in (NEXT_TOPIC, _OFFSETS, _TRANSACTIONS) if one not in named]
+    ids, notes = _broker_ids(facts, max(_filled(one, facts).factor or 1 for one in planned))
+    topics, said = _placed_topics(planned, ids, facts)
+    return ids, topics, [*said, *notes, *_factors_of_controllers(facts)]
+
+
+def _placed_topics(
+    planned: Collection[PlannedTopic], ids: Sequence[int], facts: FileFacts
+) -> tuple[tuple[SnapshotTopic, ...], list[str]]:
+    """Return the topics that these brokers can have; where no file has their replicas, they get a new topic's."""
+    notes = []
+    filled = [_filled(one, facts) for one in planned]
+    if too_wide := [f"{one.name} ({plural(one.factor or 1, 'replica')})" for one in filled if not _fits(one, ids)]:
+        notes.append(f"with {plural(len(ids), 'broker')}, Kafka cannot make {some_of(too_wide, 3)}")
+    of_their_own = (NEXT_TOPIC, _OFFSETS, _TRANSACTIONS)
+    if unknown := [one.name for one in planned if one.factor is None and one.name not in of_their_own]:
         notes.append(f"no file has the replicas of {some_of(unknown, 3)}: as many as a new topic gets are assumed")
-    too_wide = [one for one in planned if (one.factor or 1) > len(ids)]
-    if too_wide:
-        named = some_of([f"{one.name} ({one.factor} replicas)" for one in too_wide], 3)
-        notes.insert(0, f"with {plural(len(ids), 'broker')}, Kafka cannot make {named}")
-    topics = tuple(_placed(one, ids) for one in planned if one not in too_wide)
-    return ids, topics, [*notes, *_factors_of_controllers(facts)]
+    return tuple(_placed(one, ids) for one in filled if _fits(one, ids)), notes
+
+
+def _fits(topic: PlannedTopic, ids: Sequence[int]) -> bool:
+    return (topic.factor or 1) <= len(ids)
 
 
 def _broker_ids(facts: FileFacts, factor: int) -> tuple[list[int], list[str]]:
@@ -195,41 +218,37 @@ def _with_ids(facts: FileFacts) -> Mapping[int, DescribedNode]:
     return found
 
 
-def _default(facts: FileFacts, name: str) -> int:
-    """Return the weakest value that a broker gives a topic without further words."""
-    given = [int(one.properties.get(name, "1")) for one in facts.brokers]
-    return min(given, default=1)
+def _lowest(nodes: Sequence[DescribedNode], name: str) -> int:
+    """Return the lowest value that a node gives a topic without further words."""
+    return min(
+        (int(one.properties.get(name, BROKER_DEFAULTS[name])) for one in nodes), default=int(BROKER_DEFAULTS[name])
+    )
 
 
 def _factors_of_controllers(facts: FileFacts) -> list[str]:
     """Say if a tool that names no replication factor gets less than a producer to an unknown topic does."""
     alone = [one for one in facts.controllers if one not in facts.brokers]
-    weakest = min((int(one.properties.get(FACTOR, "1")) for one in alone), default=None)
-    if weakest is None or weakest >= _default(facts, FACTOR):
+    theirs, usual = _lowest(alone, FACTOR), _lowest(facts.brokers, FACTOR)
+    if not alone or theirs >= usual:
         return []
-    usual = _default(facts, FACTOR)
-    theirs = f"the controllers have {FACTOR} {weakest}, and not the brokers' {usual}"
-    return [f"{theirs}: kafka-topics --create without a factor takes theirs"]
+    differ = f"the controllers have {FACTOR} {theirs}, and not the brokers' {usual}"
+    return [f"{differ}: kafka-topics --create without a factor takes theirs"]
 
 
 def _filled(topic: PlannedTopic, facts: FileFacts) -> PlannedTopic:
+    """Return the topic with what brokers give it; Kafka's own topics have settings of their own."""
+    setting, configs = FACTOR, dict[str, str]()
+    if topic.name == _OFFSETS:
+        setting, configs = FACTORS[1], {CLEANUP: "compact"}
+    elif topic.name == _TRANSACTIONS:
+        min_isr = str(_lowest(facts.brokers, MIN_ISR_OF_TRANSACTIONS))
+        setting, configs = FACTORS[2], {CLEANUP: "compact", UNCLEAN: "false", MIN_ISR: min_isr}
     return PlannedTopic(
         name=topic.name,
-        partitions=topic.partitions or _default(facts, PARTITIONS) or 1,
-        factor=topic.factor or _default(facts, FACTOR),
-        configs=topic.configs,
+        partitions=topic.partitions or (_lowest(facts.brokers, PARTITIONS) if setting == FACTOR else None),
+        factor=topic.factor or _lowest(facts.brokers, setting),
+        configs={**configs, **topic.configs},
     )
-
-
-def _internal(facts: FileFacts) -> Iterator[PlannedTopic]:
-    first = facts.brokers[0].properties if facts.brokers else {}
-    for name, (setting, configs) in _OF_INTERNAL.items():
-        if name in {one.name for one in facts.planned}:
-            continue
-        own = dict(configs)
-        if setting == FACTORS[2]:
-            own[MIN_ISR] = first.get(_OF_TRANSACTIONS, _MIN_ISR_OF_TRANSACTIONS)
-        yield PlannedTopic(name=name, factor=int(first.get(setting, _INTERNAL_FACTOR)), configs=own)
 
 
 def _placed(topic: PlannedTopic, ids: Sequence[int]) -> SnapshotTopic:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from ebbtide.releases.feature_levels import METADATA_VERSIONS
 from ebbtide.releases.known_releases import METADATA_VERSION
 from ebbtide.shown_text import some_of
 from ebbtide.snapshot.described import (
+    BROKER,
+    CONTROLLER,
     DROPPED,
     DescribedNode,
     FileFacts,
@@ -21,38 +24,49 @@ from ebbtide.snapshot.described import (
     zookeeper_error,
 )
 from ebbtide.snapshot.model import BROKER_NAMES
+from ebbtide.snapshot.setting_names import misspelled_keys, misspelled_names
 from ebbtide.untrusted.yaml_files import YamlValue, read_documents
 
 _GROUP = "kafka.strimzi.io/"
 _CLUSTER = "strimzi.io/cluster"
 _NODES_MAX = 1_000
+_OF_STRIMZI = ("node.id", "process.roles", "broker.", "controller.", "log.dir", "zookeeper.")
+_KEYS = {
+    "Kafka": ("version", "metadataVersion", "replicas", "config", "storage", "rack"),
+    "KafkaNodePool": ("replicas", "roles", "storage"),
+    "KafkaTopic": ("topicName", "partitions", "replicas", "config"),
+}
+"""What is read of the `spec` of each resource; of Kafka, of its `spec.kafka`."""
 
 
 def read_strimzi(contents: Mapping[Path, bytes]) -> FileFacts:
     """Return the cluster of the resources. Raises one `UsageError` with all that is wrong in the first wrong file."""
-    found: dict[str, list[YamlValue]] = {"Kafka": [], "KafkaNodePool": [], "KafkaTopic": []}
+    found: dict[str, list[YamlValue]] = {kind: [] for kind in _KEYS}
     for path, content in contents.items():
         resources = [one for document in read_documents(path, content) for one in _resources(document)]
         raise_problems(path, [error for one in resources for error in _problems(one)])
         for one in resources:
             found[one.at("kind").text or ""].append(one)
     name = _cluster_name(contents, found)
+    ours = {kind: [one for one in of_kind if not _is_of_another(one, name)] for kind, of_kind in found.items()}
+    _raise_twice(contents, ours)
     kafka = next(iter(found["Kafka"]), YamlValue(content=None, line=0))
     spec = kafka.at("spec", "kafka")
-    pools, topics = (
-        [one for one in found[kind] if not _is_of_another(one, name)] for kind in ("KafkaNodePool", "KafkaTopic")
-    )
+    pools, topics = ours["KafkaNodePool"], ours["KafkaTopic"]
     release, level = spec.at("version").text, spec.at("metadataVersion").text
-    features = {} if level is None or level not in METADATA_VERSIONS else {METADATA_VERSION: METADATA_VERSIONS[level]}
+    # Kafka takes `3.9` for the newest level of that release.
+    levels = [number for name, number in METADATA_VERSIONS.items() if level in (name, name.partition("-")[0])]
     nodes, notes = _nodes(spec, pools, name)
-    notes = [*_dropped(found, name), *notes]
+    unknown = [] if level is None or levels else [f"Ebbtide does not know the metadataVersion {level}"]
+    notes = [*_dropped(found, name), *unknown, *notes]
     return FileFacts(
         nodes=nodes,
         is_whole=any(node.id is not None for node in nodes),
         planned=tuple(map(_topic, topics)),
-        features=features,
+        features={METADATA_VERSION: levels[-1]} if levels else {},
         releases=() if release is None else (release,),
         notes=tuple(notes),
+        misspelled=tuple(pair for of_kind in ours.values() for one in of_kind for pair in _misspelled(one)),
     )
 
 
@@ -60,7 +74,7 @@ def _resources(document: YamlValue) -> Iterator[YamlValue]:
     """Yield the resources that count, also those of a list as `kubectl get` prints it."""
     for one in document.at("items").items or [document]:
         is_ours = (one.at("apiVersion").text or "").startswith(_GROUP)
-        if is_ours and one.at("kind").text in ("Kafka", "KafkaNodePool", "KafkaTopic"):
+        if is_ours and one.at("kind").text in _KEYS:
             yield one
 
 
@@ -77,6 +91,28 @@ def _cluster_name(contents: Mapping[Path, bytes], found: Mapping[str, Sequence[Y
             allowed="the resources of one cluster",
         )
     return next(iter(names), None)
+
+
+def _raise_twice(contents: Mapping[Path, bytes], found: Mapping[str, Sequence[YamlValue]]) -> None:
+    """Raise `UsageError` for resources with one name: nothing says which of them counts."""
+    named = Counter(f"{kind} {one.at('metadata', 'name').text}" for kind, of_kind in found.items() for one in of_kind)
+    if twice := [name for name, count in named.items() if count > 1]:
+        where = ", ".join(map(str, contents))
+        raise UsageError(
+            "a resource is there twice", where=where, got=some_of(twice, 3), allowed="each resource of a cluster once"
+        )
+
+
+def _spec(resource: YamlValue) -> YamlValue:
+    return resource.at("spec", "kafka") if resource.at("kind").text == "Kafka" else resource.at("spec")
+
+
+def _misspelled(resource: YamlValue) -> Iterator[tuple[str, str]]:
+    """Yield sentences on settings and keys of a resource that were not read, although they were probably meant."""
+    kind, spec = resource.at("kind").text or "", _spec(resource)
+    owner = f"{kind} {resource.at('metadata', 'name').text}"
+    yield from misspelled_keys(spec.table, _KEYS[kind], owner)
+    yield from misspelled_names(spec.at("config").table, "topic" if kind == "KafkaTopic" else "node", owner)
 
 
 def _label(resource: YamlValue) -> str | None:
@@ -98,7 +134,9 @@ def _dropped(found: Mapping[str, Sequence[YamlValue]], cluster: str | None) -> I
 
 
 def _config(values: YamlValue) -> dict[str, str]:
-    return {name: _shown(one) for name, one in values.table.items() if one.content is not None}
+    """Return the settings without those that Strimzi ignores, because it sets them itself."""
+    said = {name: _shown(one) for name, one in values.table.items() if one.content is not None}
+    return {name: value for name, value in said.items() if not name.startswith(_OF_STRIMZI)}
 
 
 def _shown(value: YamlValue) -> str:
@@ -109,12 +147,16 @@ def _problems(resource: YamlValue) -> Iterator[EbbtideError]:
     kind, name = resource.at("kind").text, resource.at("metadata", "name").text
     where = f"{kind} {name}: "
     is_kafka = kind == "Kafka"
-    config = resource.at("spec", "kafka", "config") if is_kafka else resource.at("spec", "config")
+    spec = _spec(resource)
+    config = spec.at("config")
     yield from value_problems(_config(config), where, {key: one.line for key, one in config.table.items()})
-    numbers = [resource.at("spec", "kafka", "replicas")] if is_kafka else [resource.at("spec", "replicas")]
-    for value in [*numbers, resource.at("spec", "partitions")]:
+    for value in (spec.at("replicas"), spec.at("partitions")):
         if value.content is not None and not re.fullmatch(r"-1|[0-9]{1,6}", value.text or ""):
             yield file_error("not a number", where[:-2], value.line, _shown(value), None)
+    roles = {one.text for one in spec.at("roles").items}
+    if kind == "KafkaNodePool" and spec.table and (not roles or roles - {BROKER, CONTROLLER}):
+        got = ", ".join(sorted(one or "" for one in roles)) or None
+        yield file_error("not the roles of a node", f"{where}roles", spec.at("roles").line, got, "broker, controller")
     if is_kafka and _is_zookeeper(resource):
         yield zookeeper_error(where[:-2], resource.at("spec", "zookeeper").line)
 

@@ -7,7 +7,7 @@ The listings are those of kafka-topics, kafka-features and kafka-configs --descr
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -28,7 +28,17 @@ from ebbtide.scenario.foreign_files import (
 )
 from ebbtide.shown_text import plural
 from ebbtide.snapshot.compose_files import read_compose
-from ebbtide.snapshot.described import DescribedNode, FileFacts, PlannedTopic, merged, raise_problems, value_problems
+from ebbtide.snapshot.described import (
+    BROKER_DEFAULTS,
+    DescribedNode,
+    FileFacts,
+    PlannedTopic,
+    is_number,
+    join_values,
+    merged,
+    raise_problems,
+    value_problems,
+)
 from ebbtide.snapshot.model import (
     BROKER_NAMES,
     OF_FILES,
@@ -39,23 +49,32 @@ from ebbtide.snapshot.model import (
     check_snapshot,
     unknown_file_error,
 )
-from ebbtide.snapshot.planned import brokers_of, plan_topics, release_in, voters_of, with_configs
+from ebbtide.snapshot.planned import brokers_of, listed_topics, plan_topics, release_in, voters_of
+from ebbtide.snapshot.setting_names import misspelled_names, zookeeper_notes
 from ebbtide.snapshot.strimzi_files import read_strimzi
 from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file
 
 _LIST = "kafka-topics.sh --bootstrap-server HOST:PORT --describe > topics.txt"
 _DESCRIBE = "kafka-features.sh --bootstrap-server HOST:PORT describe > features.txt"
-_COLUMN = re.compile(r"([A-Z][A-Za-z ]*): *([^\t]*)")
+_NAME = r"(?<!\S)(?:Adding |Removing )?[A-Z][A-Za-z]{1,40}:"
+_COLUMN = re.compile(rf"({_NAME})(.*?)(?=\s{_NAME}|$)")
+"""A column and its value; a copy from a terminal has blanks instead of tabs."""
 _IDS = re.compile(r"[0-9]{1,10}(?:, *[0-9]{1,10})*")
-_HEADING = re.compile(r"^(Dynamic|All|Default) configs for (topic|brokers?) (\S+) ")
-_CONFIG = re.compile(r"^\s+([a-z][a-z0-9._-]*)=(.*?)(?: sensitive=\S+(?: synonyms=\{.*\})?)?\s*$")
+_HEADING = re.compile(r"^\s*(Dynamic|All|Default) configs for (topic|brokers?) (\S+) ")
+_CONFIG = re.compile(r"^\s*([a-z][a-z0-9._-]*)=(.*?)(?: sensitive=\S+(?: synonyms=\{.*\})?)?\s*$")
+
+
+def _columns(line: str) -> dict[str, str]:
+    """Return the columns of a line, whose values are behind their names."""
+    return {name[:-1]: value.strip() for name, value in _COLUMN.findall(line)}
 
 
 def read_topics(path: Path, text: str) -> FileFacts:
-    """Return the topics of `kafka-topics --describe`, whose columns stand behind their names."""
+    """Return the topics of `kafka-topics --describe`."""
     found: dict[str, SnapshotTopic] = {}
+    problems: list[UsageError] = []
     for number, line in enumerate(text.splitlines(), 1):
-        columns = {name.strip(): value.strip() for name, value in _COLUMN.findall(line)}
+        columns = _columns(line)
         name = columns.get("Topic")
         if name is None:
             continue
@@ -66,7 +85,9 @@ def read_topics(path: Path, text: str) -> FileFacts:
         elif "Configs" in columns:
             pairs = (one.partition("=")[::2] for one in columns["Configs"].split(","))
             configs = {key.strip(): value.strip() for key, value in pairs if key.strip() in BROKER_NAMES}
+            problems += value_problems(configs, f"{name}: ", dict.fromkeys(configs, number))
             found[name] = msgspec.structs.replace(topic, configs=configs)
+    raise_problems(path, problems)
     return FileFacts(topics=tuple(found.values()))
 
 
@@ -82,10 +103,10 @@ def _partition(path: Path, line: int, columns: dict[str, str]) -> SnapshotPartit
             )
         return tuple(int(one) for one in text.split(","))
 
-    leader = columns.get("Leader", "none")
+    index, leader = ids("Partition"), columns.get("Leader", "none")
     return SnapshotPartition(
-        index=int(columns["Partition"]) if columns["Partition"].isdecimal() else 0,
-        leader=int(leader) if leader.isdecimal() else -1,
+        index=index[0] if index else 0,
+        leader=int(leader) if is_number(leader) else -1,
         replicas=ids("Replicas") or (),
         isr=ids("Isr") or (),
         elr=ids("Elr"),
@@ -100,12 +121,12 @@ def read_features(path: Path, text: str) -> FileFacts:
     features: dict[str, int] = {}
     supported: tuple[int, int] | None = None
     for number, line in enumerate(text.splitlines(), 1):
-        columns = {name.strip(): value.strip() for name, value in _COLUMN.findall(line)}
+        columns = _columns(line)
         if "Feature" not in columns:
             continue
         names = ("SupportedMinVersion", "SupportedMaxVersion", "FinalizedVersionLevel")
         texts = [columns.get(one, "") for one in names]
-        levels = [METADATA_VERSIONS.get(one, int(one) if one.isdecimal() else -1) for one in texts]
+        levels = [METADATA_VERSIONS.get(one, int(one) if is_number(one) else -1) for one in texts]
         if min(levels) < 0:
             got = line.strip()[:100]
             where, allowed = f"{path}:{number}", f"a line with {', '.join(names)}"
@@ -124,19 +145,26 @@ def read_configs(path: Path, text: str) -> FileFacts:
     """
     found: dict[tuple[str, str, str], dict[str, str]] = {}
     problems: list[UsageError] = []
+    notes: list[str] = []
     values: dict[str, str] = {}
+    whose = ""
     for number, line in enumerate(text.splitlines(), 1):
         if (heading := _HEADING.match(line)) is not None:
             values = found.setdefault((heading[1], heading[2], heading[3]), {})
+            whose = "the default of all brokers" if heading[1] == "Default" else f"{heading[2]} {heading[3]}"
+        elif " configs for " in line:
+            values = {}
         elif (config := _CONFIG.match(line)) is not None and config[2] != "null":
-            problems += value_problems({config[1]: config[2]}, "", {config[1]: number})
-            values[config[1]] = config[2]
+            said = {config[1]: config[2]}
+            problems += value_problems(said, "", {config[1]: number})
+            if not problems:
+                notes += join_values(values, said, whose)
     raise_problems(path, problems)
     topics = {owner: values for (_, kind, owner), values in found.items() if kind == "topic"}
     whole = {owner: values for (how, kind, owner), values in found.items() if (how, kind) == ("All", "broker")}
     return FileFacts(
         nodes=tuple(
-            DescribedNode(name=f"broker {owner}", properties={**values, "node.id": owner})
+            DescribedNode(name=f"broker {owner}", properties={**values, "node.id": owner}, in_force=True)
             for owner, values in whole.items()
         ),
         planned=tuple(
@@ -144,10 +172,16 @@ def read_configs(path: Path, text: str) -> FileFacts:
             for name, values in topics.items()
         ),
         broker_configs={
-            int(owner) if owner.isdecimal() else None: values
+            int(owner) if kind == "broker" else None: values
             for (how, kind, owner), values in found.items()
-            if kind != "topic" and how != "All"
+            if kind != "topic" and how != "All" and (kind == "brokers" or is_number(owner))
         },
+        notes=tuple(notes),
+        misspelled=tuple(
+            pair
+            for (_, kind, _), values in found.items()
+            for pair in misspelled_names(values, "topic" if kind == "topic" else "node", path.name)
+        ),
     )
 
 
@@ -162,8 +196,11 @@ def is_of_text(path: Path) -> bool:
         return False
 
 
-def describe_files(paths: Sequence[Path]) -> FileFacts:
-    """Return what the files say together. Raises `UsageError` for other files, and for a line without sense."""
+def describe_files(paths: Sequence[Path], assumed: Mapping[str, str] | None = None) -> FileFacts:
+    """Return what the files say together. Raises `UsageError` for other files, and for a line without sense.
+
+    `assumed`: the values of `--assume` by name, which count where no file says them.
+    """
     facts: list[FileFacts] = []
     strimzi: dict[Path, bytes] = {}
     nodes: dict[Path, DescribedNode] = {}
@@ -179,7 +216,12 @@ def describe_files(paths: Sequence[Path]) -> FileFacts:
         elif kind == CONFIGS_LIST:
             facts.append(read_configs(path, text))
         elif kind == SERVER_PROPERTIES:
-            nodes[path.resolve()] = _server_properties(path, content.decode("latin-1"))
+            alike = sum(one.name == path.name for one in paths)
+            name = path.name if alike == 1 else str(path)
+            node, notes = _server_properties(path, content.decode("latin-1"), name)
+            nodes[path.resolve()] = node
+            names = misspelled_names(node.properties, "node", name)
+            facts.append(FileFacts(notes=tuple(notes), misspelled=tuple(names)))
         elif kind in (COMPOSE_FILE, STRIMZI) and len(content) <= SMALL_BYTES_MAX:
             (strimzi if kind == STRIMZI else compose)[path] = content
         elif kind in READABLE:
@@ -194,33 +236,30 @@ def describe_files(paths: Sequence[Path]) -> FileFacts:
     facts.append(FileFacts(nodes=tuple(node for path, node in nodes.items() if path not in mounted)))
     if strimzi:
         facts.append(read_strimzi(strimzi))
-    return merged(facts)
+    return msgspec.structs.replace(merged(facts), assumed=dict(assumed or {}))
 
 
-def _server_properties(path: Path, text: str) -> DescribedNode:
-    found = list(properties_file.properties_in(text))
-    properties = {name: value.strip() for name, value, _ in found}
-    raise_problems(path, list(value_problems(properties, "", {name: line for name, _, line in found})))
-    return DescribedNode(name=path.name, properties=properties)
-
-
-def snapshot_of_files(paths: Sequence[Path]) -> ClusterSnapshot:
-    """Return the cluster that the files describe. Raises `UsageError`."""
-    return snapshot_of(describe_files(paths), paths)
+def _server_properties(path: Path, text: str, name: str) -> tuple[DescribedNode, list[str]]:
+    """Return the node of a file, and notes on lines without effect."""
+    properties: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    notes: list[str] = []
+    for key, value, line in properties_file.properties_in(text):
+        if properties.get(key, value) != value and key in BROKER_DEFAULTS:
+            notes.append(f"{name} has {key} in lines {lines[key]} and {line}: Kafka takes the last, {value.strip()}")
+        properties[key], lines[key] = value.strip(), line
+    raise_problems(path, list(value_problems(properties, "", lines)))
+    return DescribedNode(name=name, properties=properties), [*notes, *zookeeper_notes(properties, name)]
 
 
 def snapshot_of(facts: FileFacts, paths: Sequence[Path]) -> ClusterSnapshot:
     """Return the cluster that these facts of the files are of. Raises `UsageError`."""
     notes = list(facts.notes)
     if facts.topics:
-        topics = tuple(with_configs(facts))
-        hosting = {one for topic in topics for partition in topic.partitions for one in partition.replicas}
-        led = [part for topic in topics for part in topic.partitions if part.leader >= 0]
-        alive = {one for part in led for one in (*part.isr, part.leader)}
-        ids = sorted(hosting & alive)
+        ids, topics, said = listed_topics(facts)
     else:
         ids, topics, said = plan_topics(facts)
-        notes += said
+    notes += said
     brokers, said = brokers_of(ids, facts)
     notes += said
     release = release_in(facts)

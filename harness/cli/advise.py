@@ -85,20 +85,21 @@ def command() -> Command:
 def run(args: Args) -> ExitCode:
     """Read the cluster or the file, and print the advice. Raises `UsageError`."""
     from analysis.advise.advice import advise
+    from analysis.advise.assumption import parse_assumption
     from ebbtide.snapshot.model import write_snapshot
 
     _check_question(args)
-    assumed = _assumption(args)
+    assumed = None if args.assume is None else parse_assumption(args.assume)
     for path, option in ((args.save, "--save"), (args.html, "--html")):
         if path is not None:
             check_named_file(path, "file", option)
     if args.scenario is not None:
         check_folder(args.scenario)
-    snapshot = _snapshot(args)
+    snapshot = _snapshot(args, assumed)
     if args.save is not None:
         write_snapshot(args.save, snapshot)
     if args.down is not None:
-        return _say_down(args, snapshot)
+        return _say_down(args, snapshot, assumed)
     if _compares(args):
         return _say_changes(args, snapshot)
     with shown_progress() as progress:
@@ -160,13 +161,13 @@ def _check_question(args: Args) -> None:
             raise UsageError(what, where=f"--{option}", got=f"beside {asks}", allowed=allowed)
 
 
-def _say_down(args: Args, snapshot: ClusterSnapshot) -> ExitCode:
+def _say_down(args: Args, snapshot: ClusterSnapshot, assumed: Assumption | None) -> ExitCode:
     from analysis.advise.advice import releases_of
     from analysis.advise.down import ask_down, parse_down
     from harness.cli.advise_answers import EXIT_CODES, print_down
 
     brokers = parse_down(args.down, snapshot)
-    release, _, changes = releases_of(snapshot, _assumption(args))
+    release, _, changes = releases_of(snapshot, assumed)
     if changes is not None:
         unsaid = ", ".join(snapshot.unsaid) or "nothing, because the cluster itself says it"
         raise UsageError(
@@ -201,13 +202,7 @@ def _say_changes(args: Args, before: ClusterSnapshot) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
-def _assumption(args: Args) -> Assumption | None:
-    from analysis.advise.assumption import parse_assumption
-
-    return None if args.assume is None else parse_assumption(args.assume)
-
-
-def _snapshot(args: Args) -> ClusterSnapshot:
+def _snapshot(args: Args, assumed: Assumption | None) -> ClusterSnapshot:
     from ebbtide.scenario.foreign_files import CLUSTER_FILES
 
     if (not args.snapshots) == (args.bootstrap is None):
@@ -219,12 +214,13 @@ def _snapshot(args: Args) -> ClusterSnapshot:
         )
     if args.snapshots:
         from ebbtide.snapshot.model import read_snapshot
-        from ebbtide.snapshot.text_files import snapshot_of_files
+        from ebbtide.snapshot.text_files import describe_files, snapshot_of
 
         if args.command_config is not None:
             raise UsageError("a file needs no connection", where="--command-config", got=str(args.command_config))
         if _are_texts(args):
-            return snapshot_of_files(args.snapshots)
+            values = None if assumed is None else assumed.values
+            return snapshot_of(describe_files(args.snapshots, values), args.snapshots)
         return read_snapshot(args.snapshots[0])
     from cluster.snapshot.reading import read_cluster
     from cluster.snapshot.security import Security, security_from

@@ -68,7 +68,6 @@ def _lines(advice: Advice, whole: int, named: int, has_titles: bool) -> Iterator
 
 def _heading(advice: Advice) -> Iterator[str]:
     snapshot, first = advice.snapshot, headline(advice)
-    elr = "ELR on" if advice.release.is_elr_on else "ELR off" if advice.release.has_elr else "no ELR"
     yield first.text
     yield from (one for one in (first.when_read, *first.more) if one is not None)
     if advice.bring_back is not None:
@@ -79,8 +78,8 @@ def _heading(advice: Advice) -> Iterator[str]:
         held = some_of(holder.examples, 2, holder.count)
         yield f"- do not stop broker {holder.broker}: only it is in sync for {held}"
     yield ""
-    brokers = plural(len(snapshot.brokers), "broker")
-    yield f"cluster: {snapshot.cluster_id}, Kafka {advice.release.shown}, {elr}, {brokers}, {snapshot.origin}"
+    release, brokers = advice.release, plural(len(snapshot.brokers), "broker")
+    yield f"cluster: {snapshot.cluster_id}, Kafka {release.shown}, {release.elr}, {brokers}, {snapshot.origin}"
     if advice.after is not None:
         yield f"assumed: {advice.assumed}"
         prices = prices_of_topics({one.group.topics: one.prices for one in advice.groups})
@@ -103,7 +102,7 @@ def _change(number: int, change: ClusterChange) -> Iterator[str]:
         at_worst = [one.removesuffix(f", {WORST}") for one in change.worse]
         all_worst = not set(at_worst) & set(change.worse)
         worse = f"{'; '.join(at_worst)} ({WORST})" if all_worst else "; ".join(change.worse)
-        yield f"  then loses: {worse}"
+        yield f"  but then these lose records: {worse}"
 
 
 def _short_group(advised: AdvisedGroup) -> Iterator[str]:
@@ -121,12 +120,12 @@ def _short_group(advised: AdvisedGroup) -> Iterator[str]:
 def _group(advised: AdvisedGroup, *, has_then: bool) -> Iterator[str]:
     yield f"{advised.group.settings.in_words()}: {_topics(advised)}"
     if advised.after is not None and advised.after.settings != advised.group.settings:
-        yield f"  then: {advised.after.settings.in_words()}"
+        yield f"  after the change: {advised.after.settings.in_words()}"
     if advised.min_isr_note is not None:
         yield f"  note: {advised.min_isr_note}"
     listed = _listed(advised)
     if listed and has_then:
-        yield from _row("today", "then", "event")
+        yield from _row("today", "after", "event")
     for line in listed[:_EVENTS_MAX]:
         event = line.today.event
         what = f"{line.what}, {event.when} ({event.likelihood})"

@@ -26,12 +26,14 @@ _EVENT_WIDTH, _WHEN_WIDTH = 24, 11
 def print_advice(advice: Advice) -> None:
     """Print the cluster, the partitions in danger, and each group of topics with its lines."""
     snapshot = advice.snapshot
-    elr = "on" if advice.release.is_elr_on else "off" if advice.release.has_elr else "none in this release"
     levels = ", ".join(f"{name} {level}" for name, level in advice.release.features.items())
     _say("cluster:", f"{snapshot.cluster_id}, {plural(len(snapshot.brokers), 'broker')}, {snapshot.origin}")
-    _say("Kafka:", f"{advice.release.shown}; ELR {elr}; {levels}")
+    _say("Kafka:", f"{advice.release.shown}; {advice.release.elr}; {levels}")
     if advice.after is not None:
-        _say("assumed:", f"{advice.assumed}; the column `then` is after this change, for acks=1/acks=all")
+        _say(
+            "assumed:",
+            f"{advice.assumed}; the column `after` has the answers after this change, for acks=1/acks=all",
+        )
         _say_prices(advice.prices)
     for note in advice.notes:
         _say("note:", note)
@@ -68,12 +70,12 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
     print()
     _say("", f"{group.settings.in_words()}: {group.topics_in_words()}")
     if advised.after is not None and advised.after.settings != group.settings:
-        _say("then:", advised.after.settings.in_words())
+        _say("after the change:", advised.after.settings.in_words())
     _say_prices(advised.prices)
     if advised.min_isr_note is not None:
         _say("note:", advised.min_isr_note)
     has_after = advice.after is not None
-    headers = ["event", "when", "likely", "acks=0", "acks=1", "acks=all", *(["then"] if has_after else [])]
+    headers = ["event", "when", "likely", "acks=0", "acks=1", "acks=all", *(["after"] if has_after else [])]
     left_out = print_table(
         headers,
         [_cells(line, has_after) for line in advised.lines],

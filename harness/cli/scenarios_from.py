@@ -41,12 +41,12 @@ def run(args: Args) -> ExitCode:
     from ebbtide.snapshot.model import read_snapshot
     from ebbtide.snapshot.text_files import describe_files, is_of_text, snapshot_of
 
+    assumed = None if args.assume is None else parse_assumption(args.assume)
     if any(map(is_of_text, args.files)) or len(args.files) > 1:
-        facts = describe_files(args.files)
+        facts = describe_files(args.files, None if assumed is None else assumed.values)
         snapshot = snapshot_of(facts, args.files)
     else:
         facts, snapshot = FileFacts(), read_snapshot(args.files[0])
-    assumed = None if args.assume is None else parse_assumption(args.assume)
     with shown_progress() as progress:
         advice = advise(snapshot, pattern=args.topics, assumed=assumed, progress=progress)
     name = f"from-{_NAME.sub('-', args.files[0].stem.lower()).strip('-') or 'files'}"

@@ -177,9 +177,12 @@ def test_no_event_of_today_takes_down_more_brokers_than_there_are_replicas(raise
 
 def test_a_line_says_both_numbers_where_they_differ(raised: Advice) -> None:
     shown = {line.key: line.what for line in raised.groups[0].lines}
-    assert shown["power-5"] == "all 3 brokers lose power together; then: all 5 brokers lose power together"
-    assert shown["power-3"] == "all 3 brokers lose power together; then: 3 brokers lose power together"
-    assert shown["kills-worst"] == "any number of broker processes are killed; then: a broker process is killed"
+    assert shown["power-5"] == "all 3 brokers lose power together; after the change: all 5 brokers lose power together"
+    assert shown["power-3"] == "all 3 brokers lose power together; after the change: 3 brokers lose power together"
+    assert (
+        shown["kills-worst"]
+        == "any number of broker processes are killed; after the change: a broker process is killed"
+    )
     assert shown["rolling-restart"] == "a clean rolling restart"
     assert f"{shown['power-5']} *</td>" in render_advice(raised)
     assert {one.key: one.what for one in advice_output(raised).groups[0].lines} == shown
@@ -299,7 +302,7 @@ def test_an_upgrade_alone_says_that_the_elr_stays_off() -> None:
 def test_values_of_today_change_nothing_and_the_advice_says_so() -> None:
     same = assumed(f"min.insync.replicas=2,kafka=4.3.1,{ELR}=1,metadata.version=30")
     assert same.changes_nothing
-    assert headline(same).more[-1].startswith("Nothing changes: the advice for today has min.insync.replicas=2,kafka=4")
+    assert headline(same).more[-1].startswith("Nothing changes: the cluster has min.insync.replicas=2,kafka=4")
     assert not any("change nothing" in note for note in same.notes)
     (group,) = same.groups
     assert [line.today.acks_all for line in group.lines] == [line.after.acks_all for line in group.lines if line.after]
@@ -309,7 +312,7 @@ def test_a_value_of_today_beside_a_change_is_named() -> None:
     some = assumed("min.insync.replicas=2,flush.messages=1")
     assert not some.changes_nothing
     assert advice_output(some).assumed_unchanged == ("min.insync.replicas=2",)
-    assert any("these change nothing: min.insync.replicas=2;" in note for note in some.notes)
+    assert any("they change nothing: min.insync.replicas=2" in note for note in some.notes)
     assert not any("Nothing changes" in one for one in headline(some).more)
 
 
@@ -327,7 +330,7 @@ def test_a_release_that_the_cluster_does_not_say_is_no_change() -> None:
     assert not any("change nothing" in note for note in some.notes)
     same = assumed("kafka=4.3.1,min.insync.replicas=2", cluster("9.9", topic("orders", 3, 2)))
     assert same.unchanged == ("min.insync.replicas=2",)
-    assert headline(same).more[-1].startswith("Nothing changes: the advice for today has min.insync.replicas=2, and")
+    assert headline(same).more[-1].startswith("Nothing changes: the cluster has min.insync.replicas=2 today, so")
 
 
 def test_what_only_some_topics_have_today_is_a_change() -> None:

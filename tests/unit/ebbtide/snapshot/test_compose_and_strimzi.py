@@ -9,7 +9,7 @@ import pytest
 from ebbtide.errors import Problems, UsageError
 from ebbtide.snapshot.model import ClusterSnapshot
 from ebbtide.snapshot.planned import NEXT_TOPIC
-from ebbtide.snapshot.text_files import snapshot_of_files
+from ebbtide.snapshot.text_files import describe_files, snapshot_of
 from harness.cli.main import main
 
 APACHE = """x-common: &common
@@ -91,7 +91,7 @@ def read(folder: Path, *texts: str) -> ClusterSnapshot:
     for number, text in enumerate(texts):
         paths.append(folder / f"file-{number}.yaml")
         paths[-1].write_text(text)
-    return snapshot_of_files(paths)
+    return snapshot_of(describe_files(paths), paths)
 
 
 def refused(folder: Path, *texts: str) -> str:
@@ -248,7 +248,10 @@ def test_two_nodes_with_one_id_are_one_error_that_says_what_to_do(tmp_path: Path
     (tmp_path / "one.properties").write_text("node.id=7\nprocess.roles=broker\n")
     (tmp_path / "compose.yaml").write_text(MOUNTS.replace("MOUNT", "a:b").replace("{KAFKA", "{KAFKA_NODE_ID: 7, KAFKA"))
     with pytest.raises(UsageError, match="two nodes with one id") as refused:
-        snapshot_of_files([tmp_path / "compose.yaml", tmp_path / "one.properties"])
+        snapshot_of(
+            describe_files([tmp_path / "compose.yaml", tmp_path / "one.properties"]),
+            [tmp_path / "compose.yaml", tmp_path / "one.properties"],
+        )
     assert (refused.value.next or "").endswith("in a compose file, its service mounts its server.properties")
 
 
@@ -295,9 +298,9 @@ def test_a_server_properties_that_a_service_mounts_is_that_service(tmp_path: Pat
     (tmp_path / name).write_text("node.id=7\nprocess.roles=broker,controller\nmin.insync.replicas=2\n")
     compose = tmp_path / "compose.yaml"
     compose.write_text(MOUNTS.replace("MOUNT", mount))
-    alone = snapshot_of_files([compose])
+    alone = snapshot_of(describe_files([compose]), [compose])
     assert "k mounts a server.properties, which was not read: give it beside this file" in alone.assumed
-    snapshot = snapshot_of_files([compose, tmp_path / name])
+    snapshot = snapshot_of(describe_files([compose, tmp_path / name]), [compose, tmp_path / name])
     (broker,) = snapshot.brokers
     assert (broker.id, broker.address, broker.configs) == (7, "k", {"min.insync.replicas": "2"})
     assert len(snapshot.topics[0].partitions) == 4

