@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.named_files import check_named_file
+from harness.cli import options
 from harness.cli.advise_table import check_folder, write_scenarios
 from harness.cli.command import Args, Command
 from harness.cli.option_values import addresses_of
-from harness.cli.options import add_connection_options, add_html_option, add_json_option
 from harness.cli.output import print_json
 from harness.cli.progress import shown_progress
 
@@ -55,7 +55,7 @@ def command() -> Command:
         help="instead of --bootstrap, a file of --save; of two, what changed. Or together: what kafka-topics, "
         "kafka-configs and kafka-features describe, server.properties, a compose file, Strimzi resources.",
     )
-    add_connection_options(command)
+    options.add_connection_options(command)
     command.option("--topics", default="*", metavar="PATTERN", help="only topics whose name fits, such as 'orders*'")
     command.option(
         "--assume",
@@ -71,8 +71,8 @@ def command() -> Command:
     )
     command.option("--save", type=Path, metavar="FILE", help="write what was read, for a later `ebbtide advise FILE`")
     command.flag("--all", help="print each event for each group of alike topics, and not only what fits one screen")
-    add_json_option(command)
-    add_html_option(command, "the advice")
+    options.add_json_option(command)
+    options.add_html_option(command, "the advice")
     command.option(
         "--scenario",
         type=Path,

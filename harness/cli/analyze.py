@@ -14,12 +14,11 @@ from urllib.parse import unquote, urlsplit
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.record.files import RecordFolder
 from ebbtide.untrusted.files import path_from
-from harness.cli import completing
+from harness.cli import completing, options
 from harness.cli.analyze_stdin import STDIN, judge_from_stdin
 from harness.cli.command import Args, Command
 from harness.cli.crash import print_error
 from harness.cli.option_values import note_left_out, refuse_folder_of_folders, without_files_beside
-from harness.cli.options import add_fail_on_option, add_json_option, add_judging_options
 from harness.cli.rule_files import note_missing_rules
 
 if TYPE_CHECKING:
@@ -51,9 +50,9 @@ def command() -> Command:
         "on stdin, one a line. Each record is judged as its path comes, all in one Spark session, with one line of "
         "JSON as the answer. Records of one line, with a NUL between the paths, share their Spark jobs",
     )
-    add_fail_on_option(command)
-    add_judging_options(command)
-    add_json_option(command)
+    options.add_fail_on_option(command)
+    options.add_judging_options(command)
+    options.add_json_option(command)
     command.flag(
         "--many",
         hidden=True,

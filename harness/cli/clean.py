@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode
+from harness.cli import options
 from harness.cli.command import Args, Command
-from harness.cli.options import add_json_option
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def command() -> Command:
         "--forget",
         help="forget what cannot be undone, for example containers of a Docker daemon that no longer exists",
     )
-    add_json_option(command)
+    options.add_json_option(command)
     return command
 
 

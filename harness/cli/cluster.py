@@ -11,18 +11,9 @@ from typing import TYPE_CHECKING
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import COMMAND_LINE, ExitCode, HarnessError, Problems, UsageError
 from ebbtide.shown_text import plural, shown_path
-from harness.cli import completing
+from harness.cli import completing, options
 from harness.cli.command import Args, Command, Group
 from harness.cli.option_values import launch_options_of, named_cluster, publish_of, release_of, table_of_words
-from harness.cli.options import (
-    add_cluster_option,
-    add_cluster_option_of_group,
-    add_json_option,
-    add_launch_options,
-    add_new_cluster_option,
-    add_release_option,
-    add_seed_option,
-)
 from harness.cli.output import print_json
 from harness.cli.run_flow import check_runs, seed_or_new
 
@@ -49,13 +40,13 @@ def command() -> Group:
         dest="action",
         metavar="ACTION",
     )
-    add_cluster_option_of_group(group)
+    options.add_cluster_option_of_group(group)
     _add_up(group.action("up", help="start a cluster, and say how to reach it"))
     status = group.action("status", help="show the running clusters, their nodes and partitions")
-    add_cluster_option(status, "the cluster to show (default: all)", by_position=True)
-    add_json_option(status)
+    options.add_cluster_option(status, "the cluster to show (default: all)", by_position=True)
+    options.add_json_option(status)
     execute = group.action("exec", help="run a command in the network of the cluster's clients", verbatim=True)
-    add_cluster_option(execute)
+    options.add_cluster_option(execute)
     execute.argument(
         "command",
         many=True,
@@ -73,16 +64,16 @@ def command() -> Group:
         help="keys of a topic as in scenario files (default: partitions=1 replication_factor=3 min_isr=2), and Kafka's "
         "own, such as retention.ms=60000",
     )
-    add_json_option(topic)
-    add_cluster_option(topic)
+    options.add_json_option(topic)
+    options.add_cluster_option(topic)
     group.lazy_action(
         "fault",
         "harness.cli.cluster_fault",
         help="inject a fault, or run another step of scenarios, and prove its effect",
     )
     down = group.action("down", help="stop a cluster, and undo everything that it made on this host")
-    add_cluster_option(down, by_position=True)
-    add_json_option(down)
+    options.add_cluster_option(down, by_position=True)
+    options.add_json_option(down)
     return group
 
 
@@ -97,9 +88,9 @@ def _add_up(command: Command) -> None:
         "the record, and `ebbtide analyze` judges it. Without a scenario: keys of [cluster] as in scenario files "
         "(default: brokers=3 controllers=1), such as quorum=dynamic or log_dirs=2, and Kafka's own of brokers",
     )
-    add_release_option(command, " (default: the scenario's first, or the newest that Ebbtide knows)")
-    add_new_cluster_option(command)
-    add_seed_option(command)
+    options.add_release_option(command, " (default: the scenario's first, or the newest that Ebbtide knows)")
+    options.add_new_cluster_option(command)
+    options.add_seed_option(command)
     command.option(
         "--publish",
         metavar="[tls:]PORT",
@@ -113,11 +104,11 @@ def _add_up(command: Command) -> None:
         "--keep-cluster",
         help="with SCENARIO: the first `down` completes the record, and the second one stops the cluster",
     )
-    add_json_option(command)
+    options.add_json_option(command)
     command.flag("--foreground", hidden=True, help="stay until the cluster stops; Ctrl-C stops it")
     command.option("--started-by", default="", hidden=True, help="with --foreground: the program that uses the cluster")
     command.flag("--tied", hidden=True, help="with --foreground: stop the cluster when standard input ends")
-    add_launch_options(command)
+    options.add_launch_options(command)
 
 
 def privileges(args: Args) -> PrivilegeRequest | None:

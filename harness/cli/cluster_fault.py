@@ -6,9 +6,9 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
+from harness.cli import options
 from harness.cli.command import Args, Command, Group
 from harness.cli.option_values import named_cluster
-from harness.cli.options import add_cluster_option, add_cluster_option_of_group, add_json_option
 
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import StepResult
@@ -45,7 +45,7 @@ def command() -> Group:
         metavar="KIND",
         hint=hint_on_kind,
     )
-    add_cluster_option_of_group(group)
+    options.add_cluster_option_of_group(group)
     for kind, meaning in KINDS.items():
         healer = meaning.ended_by
         proof = f"Proof that it took effect: {meaning.proof}."
@@ -56,8 +56,8 @@ def command() -> Group:
             epilog=proof + (f" Ended by: {healer}." if healer != "-" else ""),
         )
         _add_keys(one, kind)
-        add_cluster_option(one)
-        add_json_option(one)
+        options.add_cluster_option(one)
+        options.add_json_option(one)
     return group
 
 

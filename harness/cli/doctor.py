@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode
+from harness.cli import options
 from harness.cli.command import Args, Command
-from harness.cli.options import add_json_option
 from harness.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def command() -> Command:
         "Try out everything that runs need from this host. Exit code 0: the host has what every run needs, 2: it lacks "
         "something that every run needs. Checks that only some runs need do not change the exit code."
     )
-    add_json_option(command)
+    options.add_json_option(command)
     return command
 
 

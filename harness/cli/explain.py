@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.named_files import check_named_file
+from harness.cli import options
 from harness.cli.command import Args, Command
 from harness.cli.mistakes import one_at_a_time
-from harness.cli.options import add_html_option, add_json_option, add_record_argument
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ def command() -> Command:
         "the first lost record. The run must have been judged. The exit code is 0, or 2 if no record is named and the "
         "run does not say whether one was lost."
     )
-    add_record_argument(command)
+    options.add_record_argument(command)
     command.argument(
         "place", needed=False, metavar="TOPIC-PARTITION:OFFSET", help="the offset of the record, e.g. t-0:1234"
     )
     command.option("--value", type=int, metavar="N", help="the record's value, as in the tables sends and polls")
-    add_html_option(command, "the explanation")
-    add_json_option(command)
+    options.add_html_option(command, "the explanation")
+    options.add_json_option(command)
     return command
 
 

@@ -12,10 +12,9 @@ from cluster.jars.releases import CachedRelease, FetchEvent, cached_releases, fe
 from ebbtide.errors import ExitCode
 from ebbtide.releases.known_releases import KNOWN, OLDEST, KnownRelease, age_of, judged_as
 from ebbtide.shown_text import plural
-from harness.cli import completing
+from harness.cli import completing, options
 from harness.cli.command import Args, Group
 from harness.cli.option_values import versions_of
-from harness.cli.options import add_json_option
 from harness.cli.output import print_json, print_table
 
 
@@ -38,14 +37,14 @@ def command() -> Group:
         completes=completing.complete_releases,
         help="a Kafka release such as 4.3.1, or several",
     )
-    add_json_option(fetch_)
+    options.add_json_option(fetch_)
     list_ = group.action(
         "list",
         help="list the cached and the known releases",
         description="List the cached releases, and the releases that Ebbtide knows. Exit code 0: every cached "
         "release is intact, 3: at least one is damaged.",
     )
-    add_json_option(list_)
+    options.add_json_option(list_)
     group.lazy_action("image", "harness.cli.kafka_image", help="build, list and remove Docker images of releases")
     return group
 

@@ -7,10 +7,9 @@ from contextlib import closing
 import msgspec
 
 from ebbtide.errors import ExitCode
-from harness.cli import completing
+from harness.cli import completing, options
 from harness.cli.command import Args, Group
 from harness.cli.option_values import versions_of
-from harness.cli.options import add_json_option
 from harness.cli.output import print_json, print_table
 
 
@@ -35,7 +34,7 @@ def command() -> Group:
         description="Remove ebbtide/kafka:RELEASE. A missing image is not an error. Other images stay.",
     )
     for action in (build, listed, remove):
-        add_json_option(action)
+        options.add_json_option(action)
     for action in (build, remove):
         action.argument(
             "versions",

@@ -15,20 +15,11 @@ from typing import TYPE_CHECKING
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.judging_process import JudgingProcess
-from harness.cli import completing
+from harness.cli import completing, options
 from harness.cli.command import Args, Group
 from harness.cli.night_settings import settings_of
 from harness.cli.nightly_site import SITE
 from harness.cli.option_values import jobs_of
-from harness.cli.options import (
-    add_budget_option,
-    add_jobs_option,
-    add_json_option,
-    add_judging_options,
-    add_releases_option,
-    add_runtime_option,
-    add_times_option,
-)
 from harness.cli.output import print_json
 from harness.cli.rule_files import judging_options
 
@@ -60,10 +51,10 @@ def command() -> Group:
     command.lazy_action(
         "site", "harness.cli.nightly_site", help="write the nights of one or more stores as a static site"
     )
-    add_budget_option(
+    options.add_budget_option(
         command, "how long to start runs; only a run that confirms a shrunk scenario may start later", "2h"
     )
-    add_releases_option(
+    options.add_releases_option(
         command,
         "those that each scenario names",
         ", each with feature levels if needed, such as 4.0.2:eligible.leader.replicas.version=1",
@@ -83,16 +74,16 @@ def command() -> Group:
         help="run only these scenarios, comma-separated: names that `ebbtide scenarios` lists, .toml files, and "
         "folders of .toml files",
     )
-    add_times_option(command, "how often to run each scenario", 1)
+    options.add_times_option(command, "how often to run each scenario", 1)
     command.option(
         "--shard",
         metavar="K/N",
         help="run only the K-th of N shards of the scenarios' runs, for machines side by side; the shards take about "
         "equally long",
     )
-    add_jobs_option(command)
+    options.add_jobs_option(command)
     command.flag("--no-random", help="run only the scenarios, without random schedules")
-    add_runtime_option(command)
+    options.add_runtime_option(command)
     command.option(
         "--keep",
         type=int,
@@ -109,8 +100,8 @@ def command() -> Group:
         help="the mildest outcome that fails the night (default: inconclusive). With contradicted, inconclusive runs "
         "are listed and the exit code is 0. With loss, committed records that a run lost fail it too",
     )
-    add_json_option(command)
-    add_judging_options(command)
+    options.add_json_option(command)
+    options.add_judging_options(command)
     return command
 
 

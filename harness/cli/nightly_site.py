@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.shown_text import has_other_name
-from harness.cli import completing
+from harness.cli import completing, options
 from harness.cli.command import Args, Command
-from harness.cli.options import add_json_option, add_out_option
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -38,8 +37,8 @@ def command() -> Command:
         completes=completing.complete_folder,
         help="a store of nights, as of `ebbtide nightly --store STORE`, or a .tgz or .zip of one",
     )
-    add_out_option(command, "the folder of the site (default: STORE/site)", "DIR")
-    add_json_option(command)
+    options.add_out_option(command, "the folder of the site (default: STORE/site)", "DIR")
+    options.add_json_option(command)
     return command
 
 

@@ -11,18 +11,9 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
 from ebbtide.releases.known_releases import KNOWN
 from ebbtide.streams import print_verbatim
-from harness.cli import completing
+from harness.cli import completing, options
 from harness.cli.command import Args, Command
 from harness.cli.option_values import launch_options_of, release_of, split_list, with_features
-from harness.cli.options import (
-    add_fail_on_option,
-    add_feature_option,
-    add_json_option,
-    add_launch_options,
-    add_out_option,
-    add_release_option,
-    add_seed_option,
-)
 from harness.cli.output import print_json
 from harness.cli.run_flow import check_runs, run_and_judge, seed_or_new
 
@@ -42,15 +33,15 @@ def command() -> Command:
         "fault healed. Prints it as a scenario file. The same seed draws the same scenario again.",
         epilog="example: ebbtide random --seed 7 --steps 15 --kafka 4.3.1 --run",
     )
-    add_seed_option(command)
+    options.add_seed_option(command)
     command.option(
         "--steps",
         type=int,
         metavar="N",
         help="how many steps to draw (default: 12); the first wait and the steps that heal come in addition",
     )
-    add_release_option(command, f" to draw for (default: {_NEWEST})", _NEWEST)
-    add_feature_option(command)
+    options.add_release_option(command, f" to draw for (default: {_NEWEST})", _NEWEST)
+    options.add_feature_option(command)
     command.option(
         "--without",
         default="",
@@ -58,11 +49,11 @@ def command() -> Command:
         completes=completing.complete_step_kinds,
         help="kinds of step that are not drawn, comma-separated, such as fill-disk",
     )
-    add_out_option(command, "write the scenario to this file instead of printing it")
-    add_fail_on_option(command)
+    options.add_out_option(command, "write the scenario to this file instead of printing it")
+    options.add_fail_on_option(command)
     command.flag("--run", help="run the scenario, and judge the run")
-    add_json_option(command)
-    add_launch_options(command)
+    options.add_json_option(command)
+    options.add_launch_options(command)
     return command
 
 
@@ -82,10 +73,10 @@ def run(args: Args) -> ExitCode:
     """
     from ebbtide.scenario.write import brief_text_of
 
-    options = [word for word in args.argv if word.partition("=")[0] in _OF_A_RUN]
-    if options and not args.run:
+    of_a_run = [word for word in args.argv if word.partition("=")[0] in _OF_A_RUN]
+    if of_a_run and not args.run:
         raise UsageError(
-            "these options need --run", got=", ".join(options), next=f"{shlex.join(['ebbtide', *args.argv])} --run"
+            "these options need --run", got=", ".join(of_a_run), next=f"{shlex.join(['ebbtide', *args.argv])} --run"
         )
     if args.out is not None:
         check_named_file(args.out, "scenario", "--out")

@@ -11,19 +11,9 @@ from typing import TYPE_CHECKING
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.record.files import RecordFolder
+from harness.cli import options
 from harness.cli.command import Args, Command
 from harness.cli.option_values import jobs_of, launch_options_of, releases_of
-from harness.cli.options import (
-    add_fail_on_option,
-    add_jobs_option,
-    add_json_option,
-    add_judging_options,
-    add_launch_options,
-    add_record_argument,
-    add_releases_option,
-    add_seed_option,
-    add_times_option,
-)
 from harness.cli.output import print_json
 from harness.cli.progress import judging_note
 from harness.cli.run_flow import (
@@ -64,15 +54,15 @@ def command() -> Command:
         'On another release: as for `ebbtide run`, and 2 if the answer is "cannot tell".',
         epilog="example: ebbtide replay runs/<run_id> --kafka 4.3.1",
     )
-    add_record_argument(command)
-    add_releases_option(command, "the record's own")
-    add_times_option(command, "replays on each release", 1)
-    add_seed_option(command, "the seed of other broker ids; nothing else changes (default: the record's ids)")
-    add_fail_on_option(command)
-    add_judging_options(command)
-    add_json_option(command)
-    add_jobs_option(command)
-    add_launch_options(command)
+    options.add_record_argument(command)
+    options.add_releases_option(command, "the record's own")
+    options.add_times_option(command, "replays on each release", 1)
+    options.add_seed_option(command, "the seed of other broker ids; nothing else changes (default: the record's ids)")
+    options.add_fail_on_option(command)
+    options.add_judging_options(command)
+    options.add_json_option(command)
+    options.add_jobs_option(command)
+    options.add_launch_options(command)
     return command
 
 

@@ -8,21 +8,10 @@ from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
-from harness.cli import completing
+from harness.cli import completing, options
 from harness.cli.command import Args, Command
 from harness.cli.mistakes import is_release, releases_together
 from harness.cli.option_values import jobs_of, launch_options_of, publish_of, releases_of, with_features, with_upgrade
-from harness.cli.options import (
-    add_fail_on_option,
-    add_feature_option,
-    add_jobs_option,
-    add_json_option,
-    add_judging_options,
-    add_launch_options,
-    add_new_cluster_option,
-    add_releases_option,
-    add_seed_option,
-)
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
 if TYPE_CHECKING:
@@ -46,18 +35,18 @@ def command() -> Command:
         completes=completing.complete_scenario_or_file,
         help="a name from `ebbtide scenarios`, a .toml file, or a folder of .toml files; all of them run",
     )
-    add_releases_option(command, "the scenario's own")
-    add_feature_option(command)
+    options.add_releases_option(command, "the scenario's own")
+    options.add_feature_option(command)
     command.option(
         "--upgrade",
         metavar="FROM:TO",
         help="form the cluster on release FROM, move it to TO node by node, then run the scenario on TO. Feature "
         "levels stay those of FROM, as after an upgrade that nobody finalised",
     )
-    add_seed_option(command)
-    add_fail_on_option(command)
-    add_judging_options(command)
-    add_json_option(command)
+    options.add_seed_option(command)
+    options.add_fail_on_option(command)
+    options.add_judging_options(command)
+    options.add_json_option(command)
     command.flag("--no-judge", hidden=True, help="only record the runs, which another process judges; exit code 2")
     command.flag(
         "--keep-cluster",
@@ -75,9 +64,9 @@ def command() -> Command:
         help="also read the final log with Spark's own Kafka connector, and compare (property witness-agrees). The run "
         "is inconclusive if this second reader fails",
     )
-    add_new_cluster_option(command)
-    add_jobs_option(command)
-    add_launch_options(command)
+    options.add_new_cluster_option(command)
+    options.add_jobs_option(command)
+    options.add_launch_options(command)
     return command
 
 
@@ -102,7 +91,7 @@ def run(args: Args) -> ExitCode:
     if args.upgrade is not None and args.kafka is not None:
         raise UsageError("--upgrade names the releases itself", where="--kafka", got=args.kafka, next="leave it out")
     wanted = [(word, *_as_asked(args, scenario)) for word, scenario in _find_scenarios(args)]
-    options = launch_options_of(args)
+    launch = launch_options_of(args)
     _check_kept(args, wanted)
     if args.keep_cluster and args.no_judge:
         raise UsageError("a kept cluster is judged when its run is over", where="--no-judge", next="leave it out")
@@ -111,7 +100,7 @@ def run(args: Args) -> ExitCode:
     jobs = _jobs_of(args)
     kept_as = choose_name(args.cluster) if args.keep_cluster else None
     publish = publish_of(args.publish)
-    runs = [check_runs(options, scenario, releases, word, publish) for word, scenario, releases in wanted]
+    runs = [check_runs(launch, scenario, releases, word, publish) for word, scenario, releases in wanted]
     seed, drive = seed_or_new(args.seed), _drive_for(args.witness)
     with catalogue.located_refusals(wanted[0][0] if len(wanted) == 1 else None, "ebbtide run"):
         if kept_as is not None:

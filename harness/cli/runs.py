@@ -14,8 +14,8 @@ from ebbtide.folders import walk
 from ebbtide.record.files import RecordFolder
 from ebbtide.record.verdict import Outcome, PredictionKind, Verdict
 from ebbtide.suggestions import did_you_mean
+from harness.cli import options
 from harness.cli.command import Args, Group
-from harness.cli.options import add_json_option, add_runs_option
 from harness.cli.output import print_json, print_table
 
 _BLOCK_BYTES = 512
@@ -33,9 +33,9 @@ def command() -> Group:
     )
     command.lazy_action("compare", "harness.cli.runs_compare", help="put runs on one time axis, and say what differs")
     command.lazy_action("pack", "harness.cli.runs_pack", help="pack a run record into a .tgz, for another machine")
-    add_runs_option(command)
+    options.add_runs_option(command)
     command.records.append("runs")
-    add_json_option(command)
+    options.add_json_option(command)
     return command
 
 

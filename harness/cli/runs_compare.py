@@ -20,10 +20,9 @@ from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.named_files import check_named_file
 from ebbtide.record.files import RecordFolder
 from ebbtide.shown_text import has_other_name, plural, shown_path
-from harness.cli import completing
+from harness.cli import completing, options
 from harness.cli.command import Args, Command
 from harness.cli.option_values import without_files_beside
-from harness.cli.options import add_json_option, add_out_option
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -52,12 +51,12 @@ def command() -> Command:
         completes=completing.complete_record,
         help="run records, or .tgz or .zip of them, two or more",
     )
-    add_out_option(
+    options.add_out_option(
         command,
         "the page, which replaces an older one (default: compare-RUN-with-RUN.html beside the last record)",
         "FILE.html",
     )
-    add_json_option(command)
+    options.add_json_option(command)
     return command
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import ExitCode, UsageError
-from harness.cli import completing
+from harness.cli import completing, options
 from harness.cli.archives import BOUNDS
 from harness.cli.command import Args, Command
-from harness.cli.options import add_json_option
 from harness.cli.output import print_json
 
 
@@ -40,7 +39,7 @@ def command() -> Command:
         help="a run record, or a folder of records",
     )
     command.argument("archive", metavar="OUT.tgz", type=Path, help="the archive, a new file")
-    add_json_option(command)
+    options.add_json_option(command)
     return command
 
 

@@ -11,9 +11,8 @@ import msgspec
 
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.streams import print_verbatim
-from harness.cli import completing
+from harness.cli import completing, options
 from harness.cli.command import Args, Group
-from harness.cli.options import add_json_option
 from harness.cli.output import print_json
 
 _START = "ebbtide run last-replica-standing --kafka 3.9.1,4.3.1"
@@ -29,7 +28,7 @@ def command() -> Group:
         hint=_hint_on_scenario,
         runs_bare=True,
     )
-    add_json_option(group)
+    options.add_json_option(group)
     show = group.action("show", help="print the file of one scenario, which you may copy and change")
     show.argument("name", metavar="NAME", help="the scenario to print", completes=completing.complete_scenario)
     group.lazy_action("from", "harness.cli.scenarios_from", help="print a scenario with the settings of your own files")

@@ -10,8 +10,8 @@ import msgspec
 
 from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
 from ebbtide.shown_text import plural
+from harness.cli import options
 from harness.cli.command import Args, Command
-from harness.cli.options import add_json_option
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def command() -> Command:
         type=Path,
         help="a scenario file or a workload (.toml), or a name from `ebbtide scenarios`",
     )
-    add_json_option(command)
+    options.add_json_option(command)
     return command
 
 

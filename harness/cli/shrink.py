@@ -13,18 +13,9 @@ from ebbtide.errors import ExitCode
 from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
 from ebbtide.shown_text import plural
 from ebbtide.signals import is_interrupt
+from harness.cli import options
 from harness.cli.command import Args, Command
 from harness.cli.option_values import jobs_of, launch_options_of
-from harness.cli.options import (
-    add_budget_option,
-    add_jobs_option,
-    add_json_option,
-    add_judging_options,
-    add_launch_options,
-    add_out_option,
-    add_record_argument,
-    add_times_option,
-)
 from harness.cli.output import print_json
 from harness.cli.parameters import duration_s_of
 from harness.cli.progress import judging_note
@@ -42,21 +33,21 @@ def command() -> Command:
         "recur, or only in half of the runs or fewer.",
         epilog="example: ebbtide shrink runs/<run_id> --budget 30m --out small.toml",
     )
-    add_record_argument(command)
-    add_budget_option(
+    options.add_record_argument(command)
+    options.add_budget_option(
         command,
         "the time in which the command ends; at least one run confirms the result",
         "30m",
     )
-    add_out_option(
+    options.add_out_option(
         command,
         "the file to write (default: <scenario>-shrunk.toml); an earlier result of the same run is replaced",
     )
-    add_times_option(command, "how often to run the result, to measure its rate", 3)
-    add_json_option(command)
-    add_jobs_option(command)
-    add_launch_options(command)
-    add_judging_options(command)
+    options.add_times_option(command, "how often to run the result, to measure its rate", 3)
+    options.add_json_option(command)
+    options.add_jobs_option(command)
+    options.add_launch_options(command)
+    options.add_judging_options(command)
     return command
 
 
@@ -91,8 +82,8 @@ def run(args: Args) -> ExitCode:
     if not is_from(out, recorded.manifest.run_id):
         refuse_existing(out)
     kafka = recorded.manifest.kafka_name
-    options = with_recorded_power_loss(recorded, launch_options_of(args))
-    runs = check_runs(options, recorded.scenario, [kafka])
+    launch = with_recorded_power_loss(recorded, launch_options_of(args))
+    runs = check_runs(launch, recorded.scenario, [kafka])
     with (
         _report_interrupt(),
         JudgingProcess(options=judging_options()) as judging,
@@ -148,7 +139,7 @@ def run(args: Args) -> ExitCode:
         elif smaller.gave_way:
             print("a smaller scenario showed the finding only in half of its runs or fewer; ", end="")
             print("the same command would give the same result")
-        power_loss = f" --power-loss {options.power_loss}" if options.power_loss != "auto" else ""
+        power_loss = f" --power-loss {launch.power_loss}" if launch.power_loss != "auto" else ""
         print(f"next: ebbtide run {shlex.quote(str(out))} --kafka {kafka}{power_loss}")
     return ExitCode.AS_PREDICTED if smaller.shown * 2 > smaller.times else ExitCode.INCONCLUSIVE
 

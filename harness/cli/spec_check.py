@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ebbtide.errors import ExitCode
 from ebbtide.named_files import check_named_file
 from ebbtide.shown_text import plural
+from harness.cli import options
 from harness.cli.command import Args, Command
-from harness.cli.options import add_html_option, add_json_option
 from harness.cli.output import print_json
 from harness.cli.spec_options import BOUNDS_HELP, add_search_options, answer_to, bounds_of
 
@@ -28,8 +28,8 @@ def command() -> Command:
         epilog=BOUNDS_HELP,
     )
     add_search_options(command)
-    add_html_option(command, "a counterexample")
-    add_json_option(command)
+    options.add_html_option(command, "a counterexample")
+    options.add_json_option(command)
     return command
 
 

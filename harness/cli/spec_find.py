@@ -9,9 +9,9 @@ from ebbtide.errors import COMMAND_LINE, ExitCode, Problems, UsageError
 from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
 from ebbtide.releases.known_releases import require_release
 from ebbtide.shown_text import plural
+from harness.cli import options
 from harness.cli.command import Args, Command
 from harness.cli.option_values import split_list
-from harness.cli.options import add_json_option, add_out_option, add_releases_option
 from harness.cli.output import print_json
 from harness.cli.spec_options import BOUNDS_HELP, add_search_options, answer_to, bounds_of
 
@@ -26,9 +26,11 @@ def command() -> Command:
         epilog=BOUNDS_HELP,
     )
     add_search_options(command)
-    add_out_option(command, "the scenario file to write", needed=True)
-    add_releases_option(command, "that of the variant", ", on which the scenario runs by default", takes_builds=False)
-    add_json_option(command)
+    options.add_out_option(command, "the scenario file to write", needed=True)
+    options.add_releases_option(
+        command, "that of the variant", ", on which the scenario runs by default", takes_builds=False
+    )
+    options.add_json_option(command)
     return command
 
 

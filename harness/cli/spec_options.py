@@ -12,9 +12,9 @@ import msgspec
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
 from ebbtide.suggestions import allowed_words, did_you_mean
+from harness.cli import options
 from harness.cli.command import Args, Command
 from harness.cli.option_values import split_list
-from harness.cli.options import add_budget_option
 from harness.cli.parameters import duration_s_of
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def add_search_options(command: Command) -> None:
         metavar="NAME",
         help="the property that must hold, or a Python file with one of yours (default: committed)",
     )
-    add_budget_option(command, "the longest time to search", None)
+    options.add_budget_option(command, "the longest time to search", None)
 
 
 def bounds_of(args: Args) -> Bounds:

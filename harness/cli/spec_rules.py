@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ebbtide.errors import ExitCode
 from ebbtide.streams import print_verbatim
+from harness.cli import options
 from harness.cli.command import Args, Command
-from harness.cli.options import add_json_option
 from harness.cli.output import print_json
 
 
@@ -24,7 +24,7 @@ def command() -> Command:
         metavar="EVENT",
         help="only this event, or rule, and the rules that it calls, such as fence or may_complete",
     )
-    add_json_option(command)
+    options.add_json_option(command)
     return command
 
 

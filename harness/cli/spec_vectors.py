@@ -12,8 +12,8 @@ import msgspec
 
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.shown_text import plural
+from harness.cli import options
 from harness.cli.command import Args, Command
-from harness.cli.options import add_json_option, add_release_option
 from harness.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ def command() -> Command:
     )
     command.argument("file", type=Path, metavar="FILE.jsonl", help="the file with one vector a line")
     says = " (default: all; with --variant, the newest that runs it)"
-    add_release_option(command, says, takes_builds=False)
+    options.add_release_option(command, says, takes_builds=False)
     command.option(
         "--variant",
         metavar="NAME",
         help="compare this variant, such as elr-41, with what the release does. A Python file with a variant of yours "
         "runs as you (docs/own-kafka.md)",
     )
-    add_json_option(command)
+    options.add_json_option(command)
     return command
 
 

@@ -6,16 +6,9 @@ import shlex
 from pathlib import Path
 
 from ebbtide.errors import ExitCode, UsageError
-from harness.cli import completing
+from harness.cli import completing, options
 from harness.cli.command import Args, Command
 from harness.cli.option_values import addresses_of
-from harness.cli.options import (
-    add_connection_options,
-    add_fail_on_option,
-    add_json_option,
-    add_release_option,
-    add_runs_option,
-)
 from harness.cli.parameters import TimeWithUnit, duration_s_of
 
 _EPILOG = """examples:
@@ -50,7 +43,7 @@ def command() -> Command:
         "partition, 20 records a second with acks=all). `mark TEXT` notes what you do in the watch that goes on, and "
         "`end` ends it; if several go on, --runs RUN says which",
     )
-    add_connection_options(command)
+    options.add_connection_options(command)
     command.option(
         "--controllers",
         metavar="HOST:PORT,...",
@@ -59,13 +52,13 @@ def command() -> Command:
     command.option(
         "--for", type=TimeWithUnit(), dest="duration", metavar="TIME", help="how long to watch: 90s, 30m, 2h"
     )
-    add_release_option(
+    options.add_release_option(
         command,
         ". By default the brokers show the cluster's minor release. The judge assumes its newest patch, and every text "
         "says that the patch is not known",
         takes_builds=False,
     )
-    add_runs_option(command)
+    options.add_runs_option(command)
     command.option(
         "--events",
         type=Path,
@@ -74,8 +67,8 @@ def command() -> Command:
         help="with mark: what `kubectl get events -o json` prints; the events since the watch began become marks, with "
         "their own times. - reads stdin",
     )
-    add_fail_on_option(command, default="loss")
-    add_json_option(command)
+    options.add_fail_on_option(command, default="loss")
+    options.add_json_option(command)
     return command
 
 
@@ -169,14 +162,14 @@ def _watch(args: Args) -> ExitCode:
 
 def _command_without_file(args: Args) -> str:
     """Return the command of this watch as far as the cluster and the time; a workload may follow."""
-    options = {
+    values = {
         "--bootstrap": args.bootstrap,
         "--controllers": args.controllers,
         "--command-config": args.command_config,
         "--for": args.duration,
         "--kafka": args.release,
     }
-    words = [str(word) for flag, value in options.items() if value is not None for word in (flag, value)]
+    words = [str(word) for flag, value in values.items() if value is not None for word in (flag, value)]
     return shlex.join(["ebbtide", "watch", *words])
 
 
