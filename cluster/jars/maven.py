@@ -19,6 +19,7 @@ import msgspec
 
 from ebbtide.errors import HarnessError
 from ebbtide.java import find_java
+from ebbtide.memory import how_ended
 from ebbtide.privileges import account_name, current_privileges, home_dir
 from ebbtide.scratch import MAVEN, scratch_folder
 
@@ -158,4 +159,4 @@ def _maven_error(code: int, output: list[str], log: Path) -> HarnessError:
             next="check the network, the proxy variables and Maven's settings.xml, then try again",
         )
     errors = (line.removeprefix("[ERROR]").strip() for line in output if line.startswith("[ERROR]"))
-    return HarnessError("Maven failed", where=where, got=next(filter(None, errors), f"exit code {code}"))
+    return HarnessError("Maven failed", where=where, got=next(filter(None, errors), how_ended(code)))
