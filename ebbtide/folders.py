@@ -67,19 +67,16 @@ def walk(folder: Path) -> Iterator[os.DirEntry[str]]:
         waiting.extend(entry.path for entry in found if entry.is_dir(follow_symlinks=False))
 
 
-def remove_folder(folder: Path, *, identity: str | None = None) -> bool:
+def remove_folder(folder: Path) -> bool:
     """Remove a folder with its content, as far as that is possible; a link or a missing folder stays as it is.
 
-    So does a folder with another `identity` (`device:inode`) than this. Returns whether there was a folder to remove.
-    Each folder below is moved up before it is emptied, so that neither paths nor open files grow with the depth.
+    Returns whether there was a folder to remove. Each folder below is moved up before it is emptied, so that neither
+    paths nor open files grow with the depth.
     """
     found = False
     with contextlib.suppress(OSError):
         top = os.open(folder, _FLAGS)
         try:
-            status = os.fstat(top)
-            if identity not in (None, f"{status.st_dev}:{status.st_ino}"):
-                return False
             found = True
             _empty(top)
         finally:

@@ -22,27 +22,9 @@ import pyarrow.parquet as pq
 
 from ebbtide.errors import HarnessError
 from ebbtide.handled import HANDLED_FILE, HandledRecord
+from ebbtide.journal import frames
 from ebbtide.journal.commits import Commit, CommitAnswer, unpack_commits, unpack_copies, unpack_described
 from ebbtide.journal.file import JournalHeader, JournalReader
-from ebbtide.journal.frames import (
-    ANSWERED,
-    EVENT,
-    HANDED,
-    OBSERVED,
-    OBSERVED_FIELDS,
-    POLLED,
-    STATUSES,
-    TXN_BEGUN,
-    TXN_ENDED,
-    AnsweredSends,
-    unpack_answered,
-    unpack_event,
-    unpack_handed,
-    unpack_polled,
-    unpack_txn_begun,
-    unpack_txn_ended,
-    unpack_watermarks,
-)
 from ebbtide.journal.outcomes import UNRESOLVED
 from ebbtide.record.clients import TxnOutcome, write_client_events
 from ebbtide.record.files import JOURNAL_DIR, RecordFolder, new_file, own_folder
@@ -114,7 +96,7 @@ def _convert_whole(record: RecordFolder, path: Path, lives: TopicLives) -> int:
                 writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP_ROWS)
         if table in ("sends", "polls"):
             # An empty file distinguishes a client without events from a record that has no events at all.
-            events = [unpack_event(payload) for kind, payload in reader.frames() if kind == EVENT]
+            events = [frames.unpack_event(payload) for kind, payload in reader.frames() if kind == frames.EVENT]
             write_client_events(record, path.stem, events)
     except OSError as error:
         raise HarnessError(
@@ -184,22 +166,22 @@ def _row_groups(chunks: Iterator[Columns], schema: pa.Schema) -> Iterator[Column
 
 
 def _rows_of_sends(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
-    answered: dict[int, list[AnsweredSends]] = defaultdict(list)
+    answered: dict[int, list[frames.AnsweredSends]] = defaultdict(list)
     transactions = _Transactions()
     for kind, payload in reader.frames():
-        if kind == ANSWERED:
-            answer = unpack_answered(payload)
+        if kind == frames.ANSWERED:
+            answer = frames.unpack_answered(payload)
             answered[answer.partition].append(answer)
-        elif kind == TXN_BEGUN:
-            transactions.begin(*unpack_txn_begun(payload))
-        elif kind == TXN_ENDED:
-            transactions.end(*unpack_txn_ended(payload))
+        elif kind == frames.TXN_BEGUN:
+            transactions.begin(*frames.unpack_txn_begun(payload))
+        elif kind == frames.TXN_ENDED:
+            transactions.end(*frames.unpack_txn_ended(payload))
     answers = {partition: LastAnswers(each) for partition, each in answered.items()}
     seen: dict[int, int] = {}
     for kind, payload in reader.frames():
-        if kind != HANDED:
+        if kind != frames.HANDED:
             continue
-        partition, first, pairs = unpack_handed(payload)
+        partition, first, pairs = frames.unpack_handed(payload)
         # A frame that was written twice repeats sequences that the table has already.
         skip = max(0, seen.get(partition, 0) - first)
         values, sent = pairs[2 * skip :: 2], pairs[2 * skip + 1 :: 2]
@@ -230,12 +212,12 @@ class LastAnswers:
     An answer is for a whole batch, so memory is used per answer, and not per send.
     """
 
-    def __init__(self, answers: Sequence[AnsweredSends]) -> None:
+    def __init__(self, answers: Sequence[frames.AnsweredSends]) -> None:
         self._by_start = sorted(enumerate(answers), key=lambda one: one[1].first_sequence)
         self._starts = [answer.first_sequence for _, answer in self._by_start]
         self._longest = max((answer.count for answer in answers), default=0)
 
-    def cover(self, first: int, count: int) -> Iterator[tuple[int, int, AnsweredSends | None]]:
+    def cover(self, first: int, count: int) -> Iterator[tuple[int, int, frames.AnsweredSends | None]]:
         """Yield `(start, count, answer)` pieces that together are exactly this range; None: there is no answer."""
         if not count:
             return
@@ -284,7 +266,7 @@ class _Transactions:
             at = until
 
 
-def _extend_answer(columns: Columns, start: int, count: int, answer: AnsweredSends | None) -> None:
+def _extend_answer(columns: Columns, start: int, count: int, answer: frames.AnsweredSends | None) -> None:
     status: str
     error: str | None
     done: int | None
@@ -292,7 +274,7 @@ def _extend_answer(columns: Columns, start: int, count: int, answer: AnsweredSen
     if answer is None:
         status, error, done, offsets = "unknown", UNRESOLVED, None, [None] * count
     else:
-        status, error, done = STATUSES[answer.status], answer.error or None, answer.done_ns
+        status, error, done = frames.STATUSES[answer.status], answer.error or None, answer.done_ns
         base = answer.base_offset + start - answer.first_sequence
         offsets = list(range(base, base + count)) if answer.base_offset >= 0 else [None] * count
     columns["status"] += [status] * count
@@ -303,9 +285,9 @@ def _extend_answer(columns: Columns, start: int, count: int, answer: AnsweredSen
 
 def _rows_of_polls(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
     for kind, payload in reader.frames():
-        if kind != POLLED:
+        if kind != frames.POLLED:
             continue
-        polled = unpack_polled(payload)
+        polled = frames.unpack_polled(payload)
         count = len(polled.offsets)
         yield {
             "topic": [header.topics[polled.topic]] * count,
@@ -323,11 +305,11 @@ def _rows_of_polls(header: JournalHeader, reader: JournalReader) -> Iterator[Col
 
 def _rows_of_watermarks(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
     for kind, payload in reader.frames():
-        if kind != OBSERVED:
+        if kind != frames.OBSERVED:
             continue
-        marks = unpack_watermarks(payload)
+        marks = frames.unpack_watermarks(payload)
         topic, partition, broker, epoch, high_watermark, asked, at = (
-            list(marks[field::OBSERVED_FIELDS]) for field in range(OBSERVED_FIELDS)
+            list(marks[field :: frames.OBSERVED_FIELDS]) for field in range(frames.OBSERVED_FIELDS)
         )
         yield {
             "topic": [header.topics[index] for index in topic],

@@ -182,12 +182,8 @@ def judge_replays(
     done: Sequence[UnjudgedReplay],
     judge: JudgeAll,
     note: Callable[[str], None],
-    *,
-    judges_original: bool = True,
 ) -> tuple[LoadedRun, list[Replay]]:
-    """Judge replays and compare them with the record.
-
-    With `judges_original`, judge the record again by the same rules.
+    """Judge replays, and the record again by the same rules, and compare them.
 
     A record that cannot be judged again keeps its stored verdict, and `note` gets the reason. Raises `EbbtideError` if
     such a record has no stored verdict.
@@ -195,16 +191,14 @@ def judge_replays(
     records = [one.record for one in done if one.record is not None]
     if not records:  # nothing to compare, so no Spark session is needed
         return original, [Replay(kafka=one.kafka, failure=one.failure) for one in done]
-    again = judges_original or original.verdict is None
     # A record that cannot be written would fail the whole batch, which would then be judged again by halves.
-    judged_too = again and os.access(original.folder, os.W_OK)
+    judged_too = os.access(original.folder, os.W_OK)
     with (
         verdict_backup(RecordFolder(original.folder)) if judged_too else contextlib.nullcontext(lambda: None) as restore
     ):
         ends = judge([*([original.folder] if judged_too else []), *records])
-        if again:
-            no_right = UsageError("no permission to write", where=str(original.folder))
-            original = _with_new_verdict(original, ends[original.folder] if judged_too else no_right, restore, note)
+        no_right = UsageError("no permission to write", where=str(original.folder))
+        original = _with_new_verdict(original, ends[original.folder] if judged_too else no_right, restore, note)
     return original, [judge_replay(original, one, ends.__getitem__) for one in done]
 
 
