@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 from packaging.version import Version
@@ -22,7 +22,7 @@ from analysis.advise.groups import (
     racks_notes,
 )
 from analysis.advise.known import KnownDefect, defects_of
-from analysis.advise.lines import AdviceLine, lines_for
+from analysis.advise.lines import AdviceLine, line_for, lines_for
 from analysis.advise.measured import measured_of
 from analysis.advise.overview import ClusterChange, best_changes, group_badness
 from analysis.advise.prices import Prices, release_prices, topic_prices
@@ -171,20 +171,11 @@ def _advised_group(
         advised = [_advised_line(line.event.key, line, None, group, desk) for line in lines]
         return AdvisedGroup(group=group, after=None, lines=tuple(advised), remedies=tuple(remedies), min_isr_note=note)
     changed = assumed.group(group)
-    after = {line.event.key: line for line in lines_for(changed, later)}
-    today = {line.event.key: line for line in lines}
-    events = {**{key: line.event for key, line in after.items()}, **{key: line.event for key, line in today.items()}}
-    pairs = [
-        (
-            key,
-            today.get(key) or line_of(event, group, desk),
-            after.get(key) or line_of(event, changed, later),
-        )
-        for key, event in events.items()
-    ]
+    pairs = list(paired_lines(lines, group, desk, lines_for(changed, later), changed, later))
     pairs.sort(key=lambda pair: min(pair[1].badness, pair[2].badness))
+    known = {line.event.key for line in lines}
     advised = [
-        _advised_line(key, line, other, group, desk, only_for_after=key not in today) for key, line, other in pairs
+        _advised_line(key, line, other, group, desk, only_for_after=key not in known) for key, line, other in pairs
     ]
     return AdvisedGroup(
         group=group,
@@ -217,12 +208,27 @@ def _with_worse(
         said |= found
 
 
+def paired_lines(
+    lines: Iterable[AdviceLine],
+    group: TopicGroup,
+    desk: ModelDesk,
+    later_lines: Iterable[AdviceLine],
+    changed: TopicGroup,
+    later: ModelDesk,
+) -> Iterator[tuple[str, AdviceLine, AdviceLine]]:
+    """Yield each event of either side by its key, with what it does today and after the change."""
+    today, after = ({line.event.key: line for line in side} for side in (lines, later_lines))
+    for key, line in {**after, **today}.items():
+        yield (
+            key,
+            today.get(key) or line_of(line.event, group, desk),
+            after.get(key) or line_of(line.event, changed, later),
+        )
+
+
 def line_of(event: AdvisedEvent, group: TopicGroup, desk: ModelDesk) -> AdviceLine:
     """Return the line of an event; one that takes down more replicas than there are is that of all of them."""
-    fitting = event_for(event, group, desk.release)
-    return AdviceLine(
-        event=fitting, acks_1=desk.answer(fitting, group, "1"), acks_all=desk.answer(fitting, group, "all")
-    )
+    return line_for(event_for(event, group, desk.release), group, desk)
 
 
 def _advised_line(

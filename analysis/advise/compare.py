@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
-from analysis.advise.advice import Advice, line_of
+from analysis.advise.advice import Advice, paired_lines
 from analysis.advise.advised import AdvisedGroup
 from analysis.advise.answers import AnswerCache, ModelDesk
 from analysis.advise.headline import headline
-from analysis.advise.lines import AdviceLine
 
 
 class TopicsChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +86,8 @@ def _groups_by_topic(advice: Advice) -> dict[str, int]:
 
 def _change(before: AdvisedGroup, after: AdvisedGroup, names: list[str], desks: list[ModelDesk]) -> TopicsChange:
     kinds: dict[str, list[str]] = {"saved": [], "new": [], "other": []}
-    for first, second in _pairs(before, after, desks):
+    lines = [[one.today for one in group.lines] for group in (before, after)]
+    for _, first, second in paired_lines(lines[0], before.group, desks[0], lines[1], after.group, desks[1]):
         was, now = first.acks_all.says, second.acks_all.says
         if was == now:
             continue
@@ -105,16 +103,3 @@ def _change(before: AdvisedGroup, after: AdvisedGroup, names: list[str], desks: 
         after=after.group.settings.in_words(),
         **{kind: tuple(texts) for kind, texts in kinds.items()},
     )
-
-
-def _pairs(
-    before: AdvisedGroup, after: AdvisedGroup, desks: list[ModelDesk]
-) -> Iterator[tuple[AdviceLine, AdviceLine]]:
-    """Yield each event of either side, with what it did before and does after."""
-    lines = [{one.key: one.today for one in group.lines} for group in (before, after)]
-    for key in {**lines[0], **lines[1]}:
-        event = (lines[0].get(key) or lines[1][key]).event
-        yield (
-            lines[0].get(key) or line_of(event, before.group, desks[0]),
-            lines[1].get(key) or line_of(event, after.group, desks[1]),
-        )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
 import msgspec
 
-from analysis.advise.groups import broker_level, brokers_in_words, final_replicas, hosting_brokers
+from analysis.advise.groups import broker_level, brokers_in_words, final_replicas, hosting_brokers, partitions_of
 from analysis.advise.release import ReleaseFacts
 from ebbtide.shown_text import plural
 from ebbtide.snapshot.model import MIN_ISR, ClusterSnapshot, SnapshotPartition
@@ -56,11 +55,9 @@ def last_holders(snapshot: ClusterSnapshot, pattern: str = "*") -> list[LastHold
     A partition without a leader has no running broker in sync: its last one is brought back.
     """
     held: dict[int, list[str]] = {}
-    for topic in snapshot.topics:
-        if fnmatchcase(topic.name, pattern):
-            for partition in topic.partitions:
-                if len(partition.isr) == 1 and len(final_replicas(partition)) > 1 and partition.leader >= 0:
-                    held.setdefault(partition.isr[0], []).append(f"{topic.name}-{partition.index}")
+    for _, name, partition in partitions_of(snapshot, pattern):
+        if len(partition.isr) == 1 and len(final_replicas(partition)) > 1 and partition.leader >= 0:
+            held.setdefault(partition.isr[0], []).append(name)
     return [
         LastHolder(broker=broker, count=len(names), examples=tuple(names[:EXAMPLES_MAX]))
         for broker, names in sorted(held.items(), key=lambda one: (-len(one[1]), one[0]))
@@ -70,13 +67,7 @@ def last_holders(snapshot: ClusterSnapshot, pattern: str = "*") -> list[LastHold
 def bring_back(snapshot: ClusterSnapshot, pattern: str = "*") -> str | None:
     """Return what to do first where brokers with replicas are not alive; None where all are."""
     dead = hosting_brokers(snapshot) - {one.id for one in snapshot.brokers}
-    waiting = [
-        partition
-        for topic in snapshot.topics
-        if fnmatchcase(topic.name, pattern)
-        for partition in topic.partitions
-        if dead & set(final_replicas(partition))
-    ]
+    waiting = [one for _, _, one in partitions_of(snapshot, pattern) if dead & set(final_replicas(one))]
     if not waiting:
         return None
     missing = sorted({one for partition in waiting for one in dead & set(final_replicas(partition))})
@@ -96,13 +87,10 @@ def dangers_now(snapshot: ClusterSnapshot, release: ReleaseFacts, pattern: str =
     """Return each kind of danger that some partition is in; a partition counts for its worst kind."""
     default = broker_level(snapshot)[MIN_ISR]
     found: dict[str, list[str]] = {kind: [] for kind, _ in _KINDS}
-    for topic in snapshot.topics:
-        if fnmatchcase(topic.name, pattern):
-            min_isr = int(topic.configs.get(MIN_ISR) or default)
-            for partition in topic.partitions:
-                for kind in _kinds_of(partition, min_isr, release):
-                    found[kind].append(_in_words(topic.name, partition))
-                    break
+    for topic, name, partition in partitions_of(snapshot, pattern):
+        min_isr = int(topic.configs.get(MIN_ISR) or default)
+        if (kind := next(_kinds_of(partition, min_isr, release), None)) is not None:
+            found[kind].append(_in_words(name, partition))
     return [
         DangerNow(
             kind=kind,
@@ -130,11 +118,11 @@ def _kinds_of(partition: SnapshotPartition, min_isr: int, release: ReleaseFacts)
         yield "reassigned"
 
 
-def _in_words(topic: str, partition: SnapshotPartition) -> str:
+def _in_words(name: str, partition: SnapshotPartition) -> str:
     parts = [f"on {_ids(partition.replicas)}", f"ISR {_ids(partition.isr)}"]
     if partition.elr:
         parts.append(f"ELR {_ids(partition.elr)}")
-    return f"{topic}-{partition.index} ({', '.join(parts)})"
+    return f"{name} ({', '.join(parts)})"
 
 
 def _ids(brokers: tuple[int, ...]) -> str:

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AnySet
-from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from analysis.advise.answers import STATES_MAX
 from analysis.advise.controllers import majority_of
-from analysis.advise.groups import broker_level, brokers_in_words, final_replicas, hosting_brokers, settings_of
+from analysis.advise.groups import (
+    broker_level,
+    brokers_in_words,
+    final_replicas,
+    hosting_brokers,
+    partitions_of,
+    settings_of,
+)
 from analysis.advise.known import new_disk_empties_elr
 from analysis.advise.release import ReleaseFacts
 from analysis.spec.explore.properties import PROPERTIES
@@ -47,7 +53,8 @@ class DownAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     `leaderless`, `refused` (no ack with acks=all) and `at_risk` have what is worse than now. `at_risk`: by what goes
     wrong next, those that can lose an acks=all record. `already`: those that are so now, too. `unknown`: by the reason,
-    those without an answer. `quorum`: what becomes of the controllers, if the brokers are some of them.
+    those without an answer. `quorum`: what becomes of the controllers, if the brokers are some of them. `notes`: what is
+    not known, or assumed.
     """
 
     brokers: tuple[int, ...]
@@ -60,6 +67,7 @@ class DownAnswer(msgspec.Struct, frozen=True, kw_only=True):
     already: tuple[str, ...]
     unknown: dict[str, tuple[str, ...]]
     quorum: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 class _Standing(NamedTuple):
@@ -118,19 +126,13 @@ def ask_down(
     live = frozenset(one.id for one in snapshot.brokers)
     defaults = broker_level(snapshot)
     desk = _Desk(release, states_max)
-    hosted = [
-        (f"{topic.name}-{partition.index}", {**defaults, **topic.configs}, partition)
-        for topic in snapshot.topics
-        if fnmatchcase(topic.name, pattern)
-        for partition in topic.partitions
-        if down & set(partition.replicas)
-    ]
+    hosted = [one for one in partitions_of(snapshot, pattern) if down & set(one[2].replicas)]
     leaderless, refused, already = [], [], []
     at_risk: dict[str, list[str]] = {}
     unknown: dict[str, list[str]] = {}
-    for done, (name, configs, partition) in enumerate(hosted):
+    for done, (topic, name, partition) in enumerate(hosted):
         progress(done, len(hosted))
-        settings = settings_of(configs, len(final_replicas(partition)))
+        settings = settings_of({**defaults, **topic.configs}, len(final_replicas(partition)))
         if why := _not_searched(partition, release, settings.rf):
             unknown.setdefault(why, []).append(name)
             continue
@@ -161,6 +163,7 @@ def ask_down(
         already=tuple(already),
         unknown={why: tuple(names) for why, names in unknown.items()},
         quorum=None if quorum is None else quorum[1],
+        notes=(*snapshot.notes, *snapshot.assumed),
     )
 
 

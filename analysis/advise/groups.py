@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -18,6 +18,7 @@ from ebbtide.snapshot.model import (
     UNCLEAN,
     ClusterSnapshot,
     SnapshotPartition,
+    SnapshotTopic,
     weakest,
 )
 
@@ -79,6 +80,16 @@ class TopicGroup(msgspec.Struct, frozen=True, kw_only=True):
         return f"{counts}: {some_of(self.topics, most)}"
 
 
+def partitions_of(
+    snapshot: ClusterSnapshot, pattern: str = "*"
+) -> Iterator[tuple[SnapshotTopic, str, SnapshotPartition]]:
+    """Yield the partitions of the topics that fit `pattern`, each with its topic and its name."""
+    for topic in snapshot.topics:
+        if fnmatchcase(topic.name, pattern):
+            for partition in topic.partitions:
+                yield topic, f"{topic.name}-{partition.index}", partition
+
+
 def groups_of(snapshot: ClusterSnapshot, pattern: str = "*") -> list[TopicGroup]:
     """Return the groups of the topics that fit `pattern`, the largest first."""
     racks = {broker.id: broker.rack for broker in snapshot.brokers}
@@ -87,15 +98,11 @@ def groups_of(snapshot: ClusterSnapshot, pattern: str = "*") -> list[TopicGroup]
     named: dict[GroupSettings, dict[str, None]] = defaultdict(dict)
     counted: Counter[GroupSettings] = Counter()
     together: dict[GroupSettings, int] = defaultdict(int)
-    for topic in snapshot.topics:
-        if not fnmatchcase(topic.name, pattern):
-            continue
-        values = {**defaults, **topic.configs}
-        for partition in topic.partitions:
-            settings = settings_of(values, len(final_replicas(partition)))
-            named[settings][topic.name] = None
-            counted[settings] += 1
-            together[settings] = max(together[settings], _in_one_rack(final_replicas(partition), racks))
+    for topic, _, partition in partitions_of(snapshot, pattern):
+        settings = settings_of({**defaults, **topic.configs}, len(final_replicas(partition)))
+        named[settings][topic.name] = None
+        counted[settings] += 1
+        together[settings] = max(together[settings], _in_one_rack(final_replicas(partition), racks))
     return [
         TopicGroup(
             settings=settings,
@@ -125,7 +132,7 @@ def racks_notes(snapshot: ClusterSnapshot) -> list[str]:
 
 def hosting_brokers(snapshot: ClusterSnapshot) -> set[int]:
     """Return the brokers that have replicas, whether they are alive or not."""
-    return {one for topic in snapshot.topics for partition in topic.partitions for one in partition.replicas}
+    return {one for _, _, partition in partitions_of(snapshot) for one in partition.replicas}
 
 
 def brokers_in_words(ids: Sequence[int]) -> str:

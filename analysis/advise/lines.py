@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 
@@ -59,18 +60,19 @@ def lines_for(group: TopicGroup, desk: ModelDesk) -> list[AdviceLine]:
 def _lines(group: TopicGroup, desk: ModelDesk) -> Iterator[AdviceLine]:
     by_key: dict[str, AdviceLine] = {}
     for event in (*_power_events(group, desk), *_disks_events(group, desk)):
-        by_key[event.key] = _line(event, group, desk)
+        by_key[event.key] = line_for(event, group, desk)
         yield by_key[event.key]
     for event in fixed_events(group, desk.release):
         if event.only_beyond is not None:
             weaker = by_key.get(event.only_beyond)
             if weaker is None or weaker.acks_all.says != "survives":
                 continue
-        line = by_key[event.key] = _line(event, group, desk)
+        line = by_key[event.key] = line_for(event, group, desk)
         yield line
 
 
-def _line(event: AdvisedEvent, group: TopicGroup, desk: ModelDesk) -> AdviceLine:
+def line_for(event: AdvisedEvent, group: TopicGroup, desk: ModelDesk) -> AdviceLine:
+    """Return the line of an event."""
     return AdviceLine(event=event, acks_1=desk.answer(event, group, "1"), acks_all=desk.answer(event, group, "all"))
 
 
@@ -79,41 +81,37 @@ def _power_events(group: TopicGroup, desk: ModelDesk) -> Iterator[AdvisedEvent]:
     settings, rf = group.settings, group.settings.rf
     whens: tuple[When, ...] = (IN_SYNC, WORST) if rf > 1 else (IN_SYNC,)
     for when in whens:
-
-        def loses(count: int, when: When = when) -> bool | None:
-            answer = desk.answer(power_event(count, when, group), group, "all")
-            return {"loses": True, "survives": False}.get(answer.says)
-
-        if desk.release.refuses_acks_all(rf, settings.min_isr):
-            counts = {1, rf}
-        else:
-            beyond = settings.effective_min_isr if desk.release.is_elr_on else 1
-            hint = rf if when == IN_SYNC or settings.flushes_each_record else beyond
-            survives, lost = tolerance(1, rf, loses, hint)
-            counts = {one for one in (survives, lost) if one is not None}
-            if when == IN_SYNC or not counts:
-                counts.add(1)
-        for count in sorted(counts):
-            yield power_event(count, when, group)
+        event = partial(power_event, when=when, group=group)
+        beyond = settings.effective_min_isr if desk.release.is_elr_on else 1
+        hint = rf if when == IN_SYNC or settings.flushes_each_record else beyond
+        counts = _counts(event, 1, hint, group, desk)
+        if when == IN_SYNC or not counts or desk.release.refuses_acks_all(rf, settings.min_isr):
+            counts.add(1)
+        yield from map(event, sorted(counts))
     if group.rack_replicas and rf > 1:
         yield power_event(group.rack_replicas, IN_SYNC, group, rack=True)
 
 
 def _disks_events(group: TopicGroup, desk: ModelDesk) -> Iterator[AdvisedEvent]:
     """Yield the empty disks that matter: the most that survive, the fewest that lose, and those of a rack."""
-    settings, rf = group.settings, group.settings.rf
+    rf = group.settings.rf
     if rf == 1:
         return
-
-    def loses(count: int) -> bool | None:
-        answer = desk.answer(disks_event(count, group), group, "all")
-        return {"loses": True, "survives": False}.get(answer.says)
-
-    if desk.release.refuses_acks_all(rf, settings.min_isr):
-        counts = {rf}
-    else:
-        counts = {one for one in tolerance(2, rf, loses, rf) if one is not None} or {rf}
-    for count in sorted(counts):
-        yield disks_event(count, group)
+    event = partial(disks_event, group=group)
+    yield from map(event, sorted(_counts(event, 2, rf, group, desk) or {rf}))
     if group.rack_replicas:
         yield disks_event(group.rack_replicas, group, rack=True)
+
+
+def _counts(
+    event: Callable[[int], AdvisedEvent], lowest: int, hint: int, group: TopicGroup, desk: ModelDesk
+) -> set[int]:
+    """Return the most brokers that an event may take without a loss, and the fewest with one, as far as known."""
+    rf = group.settings.rf
+    if desk.release.refuses_acks_all(rf, group.settings.min_isr):
+        return {rf}
+
+    def loses(count: int) -> bool | None:
+        return {"loses": True, "survives": False}.get(desk.answer(event(count), group, "all").says)
+
+    return {one for one in tolerance(lowest, rf, loses, hint) if one is not None}

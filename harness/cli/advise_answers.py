@@ -37,6 +37,8 @@ def print_down(answer: DownAnswer, snapshot: ClusterSnapshot) -> None:
     if answer.not_alive:
         are = "is" if len(answer.not_alive) == 1 else "are"
         print(f"note: {brokers_in_words(answer.not_alive)} {are} not alive already")
+    for note in answer.notes:
+        print(f"note: {note}")
     count = plural(answer.partitions, "partition")
     print(f"asked: {count} on {brokers_in_words(answer.brokers)}; clean stops, then at most one thing more")
 

@@ -12,6 +12,7 @@ from ebbtide.scenario.kafka_settings import settings_at
 from ebbtide.snapshot.model import ClusterSnapshot
 from ebbtide.snapshot.setting_names import meant_setting
 from ebbtide.snapshot.text_files import describe_files, snapshot_of
+from harness.cli.main import main
 
 LISTING = """Topic: orders\tTopicId: x\tPartitionCount: 1\tReplicationFactor: 3\tConfigs: min.insync.replicas=2
 \tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2,3\tElr: \tLastKnownElr: 
@@ -142,6 +143,12 @@ def test_a_broker_that_is_twice_in_a_listing_with_other_values_is_named(tmp_path
     snapshot = read(tmp_path, topics=LISTING, configs=OF_BROKER.format("TRUE") + OF_BROKER.format("false"))
     assert snapshot.brokers[0].configs["unclean.leader.election.enable"] == "true"
     assert any(one.startswith("broker 1 has unclean.leader.election.enable TRUE and false") for one in snapshot.assumed)
+
+
+def test_down_says_what_the_files_get_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "server").write_text(NODE + "min.insync.replica=2\n")
+    assert main(["advise", str(tmp_path / "server"), "--assume", "kafka=4.3.1", "--down", "1"]) == 0
+    assert "min.insync.replica, did you mean min.insync.replicas?" in " ".join(capsys.readouterr().out.split())
 
 
 def test_values_in_force_count_above_dynamic_ones(tmp_path: Path) -> None:
