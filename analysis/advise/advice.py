@@ -8,7 +8,7 @@ import msgspec
 from packaging.version import Version
 
 from analysis.advise.advised import AdvisedGroup, AdvisedLine
-from analysis.advise.answers import STATES_MAX, AnswerCache, ModelDesk
+from analysis.advise.answers import STATES_MAX, ModelDesk
 from analysis.advise.assumption import KAFKA, Assumption, level_in_words, parse_assumption
 from analysis.advise.controllers import controllers_note
 from analysis.advise.danger import DangerNow, LastHolder, bring_back, dangers_now, last_holders
@@ -96,13 +96,12 @@ def advise(
         assumed.check_factor(snapshot)
     unchanged = [] if after is None or changes is None else changes.unchanged(today, after, groups)
     changes_nothing = after is not None and changes is not None and len(unchanged) == len(changes.values)
-    cache: AnswerCache = {}
-    desk = ModelDesk(today, states_max=states_max, known=cache)
+    desk = ModelDesk(today, states_max=states_max)
     later = None if after is None else desk.at(after)
     advised = []
     for done, group in enumerate(groups):
         progress(done, len(groups))
-        advised.append(_advised_group(group, snapshot, desk, later, assumed, cache, states_max))
+        advised.append(_advised_group(group, snapshot, desk, later, assumed))
     advised.sort(key=group_badness)
     notes, doubts = _notes(snapshot, groups, today, after, assumed)
     return Advice(
@@ -161,12 +160,10 @@ def _advised_group(
     desk: ModelDesk,
     later: ModelDesk | None,
     assumed: Assumption | None,
-    cache: AnswerCache,
-    states_max: int,
 ) -> AdvisedGroup:
     lines = lines_for(group, desk)
     note = desk.release.min_isr_note(group.settings.rf, group.settings.min_isr)
-    remedies = remedies_for(group, lines, desk.release, snapshot.features, cache, states_max)
+    remedies = remedies_for(group, lines, desk, snapshot.features)
     if later is None or assumed is None:
         advised = [_advised_line(line.event.key, line, None, group, desk) for line in lines]
         return AdvisedGroup(group=group, after=None, lines=tuple(advised), remedies=tuple(remedies), min_isr_note=note)

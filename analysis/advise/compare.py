@@ -6,7 +6,7 @@ import msgspec
 
 from analysis.advise.advice import Advice, paired_lines
 from analysis.advise.advised import AdvisedGroup
-from analysis.advise.answers import AnswerCache, ModelDesk
+from analysis.advise.answers import ModelDesk
 from analysis.advise.headline import headline
 
 
@@ -49,8 +49,8 @@ def compare_advice(before: Advice, after: Advice) -> AdviceComparison:
     for name in groups[0]:
         if name in groups[1]:
             pairs.setdefault((groups[0][name], groups[1][name]), []).append(name)
-    cache: AnswerCache = {}
-    desks = [ModelDesk(one.release, known=cache) for one in (before, after)]
+    desk = ModelDesk(before.release)
+    desks = [desk, desk.at(after.release)]
     changes, alike = [], 0
     for (first, second), names in pairs.items():
         change = _change(before.groups[first], after.groups[second], names, desks)

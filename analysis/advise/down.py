@@ -53,8 +53,8 @@ class DownAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     `leaderless`, `refused` (no ack with acks=all) and `at_risk` have what is worse than now. `at_risk`: by what goes
     wrong next, those that can lose an acks=all record. `already`: those that are so now, too. `unknown`: by the reason,
-    those without an answer. `quorum`: what becomes of the controllers, if the brokers are some of them. `notes`: what is
-    not known, or assumed.
+    those without an answer. `quorum`: what becomes of the controllers, if the brokers are some of them. `notes`: what
+    is not known, or assumed.
     """
 
     brokers: tuple[int, ...]

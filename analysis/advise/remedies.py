@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from analysis.advise.answers import AnswerCache, ModelDesk
+from analysis.advise.answers import ModelDesk
 from analysis.advise.assumption import KAFKA, RF, Assumption
 from analysis.advise.events import IN_SYNC, AdvisedEvent, event_for
 from analysis.advise.groups import TopicGroup
@@ -70,18 +70,14 @@ class _Change(NamedTuple):
 
 
 def remedies_for(
-    group: TopicGroup,
-    lines: Sequence[AdviceLine],
-    release: ReleaseFacts,
-    features: Mapping[str, int],
-    cache: AnswerCache,
-    states_max: int,
+    group: TopicGroup, lines: Sequence[AdviceLine], desk: ModelDesk, features: Mapping[str, int]
 ) -> list[Remedy]:
     """Return the sets of changes that save something, the most helpful first.
 
     Each single change is asked about each event. A set of several is asked only about events that no cheaper set
     saves. It is not asked where all changes together do not save the event. Only what the model confirms is said.
     """
+    release = desk.release
     losing = [line.event for line in lines if line.acks_all.says == "loses"]
     changes = [_Change(one.values, (one,)) for one in _candidates(group, release)]
     everything = _merged(changes)
@@ -95,8 +91,7 @@ def remedies_for(
         event = event_for(event, after, later)
         if _takes_every_copy(event, after):
             return False
-        desk = ModelDesk(later, states_max=states_max, known=cache)
-        return desk.answer(event, after, "all").says == "survives"
+        return desk.at(later).answer(event, after, "all").says == "survives"
 
     for change in sorted(_sets(changes), key=lambda one: (one.cost, len(one.values))):
         assumed = Assumption(change.values)

@@ -10,7 +10,7 @@ import msgspec
 import tomli_w
 from packaging.version import Version
 
-from analysis.advise.answers import STATES_MAX, EventAnswer
+from analysis.advise.answers import EventAnswer
 from analysis.advise.events import WORST
 from analysis.advise.groups import NEVER, GroupSettings, TopicGroup
 from analysis.advise.known import elects_fenced_leaders
@@ -95,7 +95,7 @@ def _checked(name: str, answer: EventAnswer, build: Any) -> LineScenario:
 
 
 def _acks_all(description: str, line: AdviceLine, group: TopicGroup, release: ReleaseFacts, name: str) -> str | None:
-    shown = schedule_for(line.event, line.acks_all, group, release, STATES_MAX)
+    shown = schedule_for(line.event, line.acks_all, group, release)
     if shown is None or shown.brokers > MAX_BROKERS:
         return None
     loses = line.acks_all.says == "loses"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from analysis.advise.answers import EventAnswer
+from analysis.advise.answers import STATES_MAX, EventAnswer
 from analysis.advise.events import WORST, AdvisedEvent
 from analysis.advise.groups import TopicGroup
 from analysis.advise.release import ReleaseFacts
@@ -33,7 +33,7 @@ class ShownSchedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def schedule_for(
-    event: AdvisedEvent, answer: EventAnswer, group: TopicGroup, release: ReleaseFacts, states_max: int
+    event: AdvisedEvent, answer: EventAnswer, group: TopicGroup, release: ReleaseFacts
 ) -> ShownSchedule | None:
     """Return the schedule that does with acks=all what the line says; None if there is none."""
     if answer.says not in ("survives", "loses"):
@@ -54,11 +54,11 @@ def schedule_for(
             return ShownSchedule(operations=tuple(operations), played=played, brokers=bounds.size)
     if not loses:
         return None
-    return _found_schedule(event, group, release, machine, states_max)
+    return _found_schedule(event, group, release, machine)
 
 
 def _found_schedule(
-    event: AdvisedEvent, group: TopicGroup, release: ReleaseFacts, machine: Machine, states_max: int
+    event: AdvisedEvent, group: TopicGroup, release: ReleaseFacts, machine: Machine
 ) -> ShownSchedule | None:
     """Return the schedule of a counterexample that steps can bring about."""
     bounds = event.bounds(group, "all")
@@ -67,7 +67,7 @@ def _found_schedule(
     found = ask_machine(
         Machine(VARIANTS[release.variant], cluster, bounds, asked.promise),
         asked,
-        max_states=states_max,
+        max_states=STATES_MAX,
         wanted=PlayabilityFilter(release.variant, bounds, cluster),
     )
     if found.trace is None:

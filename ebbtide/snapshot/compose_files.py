@@ -73,7 +73,7 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
     used: set[Path] = set()
     problems: list[EbbtideError] = []
     nodes: list[DescribedNode] = []
-    by_id: dict[int, dict[str, _Service]] = {}
+    by_id: dict[int | None, dict[str, _Service]] = {}
     misspelled: list[tuple[str, str]] = []
     in_containers: dict[str, str] = {}
     notes: list[str] = []
@@ -85,16 +85,14 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
             service = _service(name, values, next((given[one] for one in sorted(files)), None))
             if service is None:
                 continue
-            for number in range(_replicas(service)):
-                node, wrong = _node(service, number)
-                nodes.append(node)
-                if node.id is not None:
-                    by_id.setdefault(node.id, {})[node.name] = service
-                log_dirs = node.properties.get("log.dirs") or node.properties.get("log.dir") or service.image.log_dir
-                if not _is_kept(values, log_dirs):
-                    in_containers[node.name] = log_dirs
-                problems += wrong if number == 0 else []
-                notes += zookeeper_notes(node.properties, service.name)
+            node, wrong = _node(service)
+            problems += wrong
+            log_dirs = node.properties.get("log.dirs") or node.properties.get("log.dir") or service.image.log_dir
+            names = [name, *(f"{name} {number}" for number in range(2, _replicas(service) + 1))][: _replicas(service)]
+            nodes += [DescribedNode(name=one, properties=node.properties) for one in names]
+            by_id.setdefault(node.id, {}).update(dict.fromkeys(names, service))
+            in_containers |= {} if _is_kept(values, log_dirs) else dict.fromkeys(names, log_dirs)
+            notes += zookeeper_notes(node.properties, name)
             misspelled += _misspelled(service)
             notes += _notes_of(service)
             releases += _release_of(service)
@@ -183,7 +181,7 @@ def _property(key: str, prefix: str) -> str:
     return name.replace("...", "-").replace("..", "_")
 
 
-def _node(service: _Service, number: int) -> tuple[DescribedNode, list[UsageError]]:
+def _node(service: _Service) -> tuple[DescribedNode, list[UsageError]]:
     """Return the service's node and what is wrong with its values."""
     prefix = service.image.prefix
     said = {
@@ -196,21 +194,21 @@ def _node(service: _Service, number: int) -> tuple[DescribedNode, list[UsageErro
     properties = {**(own if service.mounted is None else service.mounted.properties), **values}
     lines = {name: line for name, (_, line) in said.items()}
     wrong = list(value_problems(properties, f"services.{service.name}: ", lines))
-    name = service.name if not number else f"{service.name} {number + 1}"
-    return DescribedNode(name=name, properties=properties), wrong
+    return DescribedNode(name=service.name, properties=properties), wrong
 
 
-def _same_ids(by_id: Mapping[int, Mapping[str, _Service]]) -> Iterator[UsageError]:
+def _same_ids(by_id: Mapping[int | None, Mapping[str, _Service]]) -> Iterator[UsageError]:
     """Yield an error for each node that has another one's id; it names the variable that says it."""
-    for id_, (first, *others) in ((id_, of_id.items()) for id_, of_id in by_id.items()):
-        for name, service in others:
+    known = {id_: list(of_id.items()) for id_, of_id in by_id.items() if id_ is not None}
+    for id_, of_id in known.items():
+        for name, service in of_id[1:]:
             keys = [f"{service.image.prefix}{one}" for one in ("NODE_ID", "BROKER_ID")]
             key = next((one for one in keys if one in service.environment), keys[0])
             yield UsageError(
                 "two nodes of this compose file have one id",
                 where=f"services.{service.name}: {key}",
-                got=f"{id_} for {first[0]} and for {name}",
-                allowed=f"an id that no other node has, such as {max(by_id) + 1}",
+                got=f"{id_} for {of_id[0][0]} and for {name}",
+                allowed=f"an id that no other node has, such as {max(known) + 1}",
             ).at_line(service.environment.get(key, service.values).line)
 
 

@@ -185,6 +185,7 @@ def read_configs(path: Path, text: str) -> FileFacts:
     )
 
 
+_LISTINGS = {TOPICS_LIST: read_topics, FEATURES_LIST: read_features, CONFIGS_LIST: read_configs}
 BYTES_MAX = 64 << 20
 
 
@@ -209,12 +210,8 @@ def describe_files(paths: Sequence[Path], assumed: Mapping[str, str] | None = No
         content = read_file(path, what="the file", bytes_max=BYTES_MAX)
         text = content.decode("utf-8", "replace")
         kind = what_is(content)
-        if kind == TOPICS_LIST:
-            facts.append(read_topics(path, text))
-        elif kind == FEATURES_LIST:
-            facts.append(read_features(path, text))
-        elif kind == CONFIGS_LIST:
-            facts.append(read_configs(path, text))
+        if kind in _LISTINGS:
+            facts.append(_LISTINGS[kind](path, text))
         elif kind == SERVER_PROPERTIES:
             alike = sum(one.name == path.name for one in paths)
             name = path.name if alike == 1 else str(path)
@@ -244,10 +241,11 @@ def _server_properties(path: Path, text: str, name: str) -> tuple[DescribedNode,
     properties: dict[str, str] = {}
     lines: dict[str, int] = {}
     notes: list[str] = []
-    for key, value, line in properties_file.properties_in(text):
+    for key, untrimmed, line in properties_file.properties_in(text):
+        value = untrimmed.strip()
         if properties.get(key, value) != value and key in BROKER_DEFAULTS:
-            notes.append(f"{name} has {key} in lines {lines[key]} and {line}: Kafka takes the last, {value.strip()}")
-        properties[key], lines[key] = value.strip(), line
+            notes.append(f"{name} has {key} in lines {lines[key]} and {line}: Kafka takes the last, {value}")
+        properties[key], lines[key] = value, line
     raise_problems(path, list(value_problems(properties, "", lines)))
     return DescribedNode(name=name, properties=properties), [*notes, *zookeeper_notes(properties, name)]
 
