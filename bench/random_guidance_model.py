@@ -18,10 +18,9 @@ from statistics import mean
 
 from analysis.spec.partition import NO_LEADER
 from ebbtide.scenario.model import Scenario
-from harness.random.drawing import world_of
+from harness.random.drawing import GENERATORS, world_of
 from harness.random.guide import Guide
 from harness.random.kind import waiting_s
-from harness.random.schedule import GENERATORS
 from harness.random.world import World
 
 _AT_ONCE_MAX = 4

@@ -109,7 +109,7 @@ def complete_record(incomplete: str) -> list[CompletionItem[str]]:
 
 def complete_step_kinds(incomplete: str) -> list[CompletionItem[str]]:
     """Return completions of the last kind of step in a comma-separated list."""
-    from harness.random.schedule import GENERATORS
+    from harness.random.drawing import GENERATORS
 
     return _last_of_list(incomplete, lambda word: _items(sorted(GENERATORS), word))
 

@@ -17,8 +17,7 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain_values import read_part, rename_brokers, to_plain
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind
-from harness.random.drawing import STEPS, draw, with_steps
-from harness.random.schedule import without_frame
+from harness.random.drawing import STEPS, draw, with_steps, without_frame
 
 Slots = list[StepSpec | None]
 """The steps of a schedule in the making; None is a step still to draw, for the state it falls into."""

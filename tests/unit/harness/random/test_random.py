@@ -28,11 +28,10 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import KINDS, TAKES_DOWN, StepKind
 from ebbtide.scenario.write import brief_text_of, text_of
 from harness.cli.main import main
-from harness.random.drawing import STEPS, draw, with_steps, world_of
+from harness.random.drawing import GENERATORS, STEPS, build_steps, draw, with_steps, world_of
 from harness.random.guide import CORPUS, Guide, coverage_marks, mutate
 from harness.random.quorum import first_voters
 from harness.random.replication import healthy_replication
-from harness.random.schedule import GENERATORS, build_steps
 from harness.random.upgrades import upgrade_target
 from harness.random.world import healthy_world
 

@@ -15,9 +15,8 @@ from ebbtide.scenario.model import ClusterSpec, Quorum
 from ebbtide.scenario.steps.admin import VoterStep
 from ebbtide.scenario.steps.disk import DirectoryStep
 from ebbtide.scenario.steps.step import StepSpec
-from harness.random.drawing import draw, with_steps, world_of
+from harness.random.drawing import GENERATORS, draw, with_steps, world_of
 from harness.random.replication import Replication, final_replicas, healthy_replication
-from harness.random.schedule import GENERATORS
 
 
 def clusters(kafka: str, **levels: int) -> list[ClusterSpec]:
