@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from analysis.judge.history.own_topics import why_unjudged
 from analysis.judge.outcome.prediction import ObservedRun
 from analysis.record.record import Record
 from analysis.record.traffic import FinalLog, Place, Traffic, WireRow
@@ -54,7 +53,7 @@ def judge_own_producers(record: Record) -> OwnProducersJudged | None:
     unproven = list(traffic.unread)
     for place, acked in sorted(traffic.sends.items()):
         name = f"{place[0]}-{place[1]}"
-        if (why := why_unjudged(record, traffic, place)) is not None:
+        if (why := record.why_gone_unknown(traffic, place)) is not None:
             unproven.append(why)
         else:
             log, start = traffic.final[place], traffic.final[place].start or 0

@@ -20,7 +20,7 @@ from analysis.record.protocol import RulesInForce
 from analysis.record.requests import Request, requests
 from analysis.record.scans import R, Scan, feed_table
 from analysis.record.timeline import Timeline, load_timeline, watched_timeline
-from analysis.record.traffic import Traffic, WireRow
+from analysis.record.traffic import Place, Traffic, WireRow
 from analysis.record.whole import Gap, gaps_of
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
@@ -96,6 +96,18 @@ class Record(RecordFiles):
         """What clients of one's own sent and got through published ports; None: that was not recorded."""
         facts = self.manifest.wire
         return None if facts is None else Traffic(self.rows("wire", WireRow), facts)
+
+    def why_gone_unknown(self, traffic: Traffic, place: Place) -> str | None:
+        """Return why it is not known which records of own clients are gone from a partition; None: it is known."""
+        topic = place[0]
+        if (why := traffic.why_no_final_log(place)) is not None:
+            return why
+        policies = [row for row in self.timeline.configs if row.resource == f"topic:{topic}"]
+        if any(row.name == "cleanup.policy" and "compact" in (row.value or "") for row in policies):
+            return f"{topic} is compacted: which of its records were lost is not known"
+        if [*self.manifest.topic_ids.values()].count(topic) > 1:
+            return f"{topic} was deleted and made again: which of its records were lost is not known"
+        return None
 
     @cached_property
     def elections(self) -> tuple[ElectionEvent, ...]:

@@ -17,7 +17,6 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.history.own_topics import why_unjudged
 from analysis.judge.rules.clause import Cases, Clause, Finding, Judged
 from analysis.judge.rules.lossy import why_lossy
 from analysis.record.traffic import NEVER_NS, Place, Traffic, WireRow, sort_by_group
@@ -57,7 +56,7 @@ def _check(judged: Judged) -> Finding:
         possible = {one.offset for one in commits if one.done_ns >= last_ns}
         if served in possible:
             cases.add()
-        elif (gone := why_unjudged(record, traffic, place)) is not None:
+        elif (gone := record.why_gone_unknown(traffic, place)) is not None:
             cases.add(at, why=gone)  # its offsets may have gone with the topic
         elif served is not None and served not in {row.offset for row in rows}:
             where = f"{place[0]}-{place[1]}"

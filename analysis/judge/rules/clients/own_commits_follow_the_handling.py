@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.history.own_topics import why_unjudged
 from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.record.traffic import NEVER_NS, Place, Traffic, WireRow, sort_by_group
 from ebbtide.handled import HandledRecord
@@ -47,7 +46,7 @@ def _check(judged: Judged) -> Finding:
     }
     violations, unknown, seen = list[Row](), list[Row](), list[Row]()
     for group, place in sorted(at for at in commits if at[1][0] in topics):
-        why = why_unjudged(judged.record, traffic, place)
+        why = judged.record.why_gone_unknown(traffic, place)
         groups = {name for name, other in commits if other == place}
         if why is None and len(groups) > 1 and any(one.group is None for one in handled[place]):
             why = f"{place[0]}-{place[1]} was handled for one of the groups {', '.join(sorted(groups))}: pass group=..."

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.history.own_topics import why_unjudged
 from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.judge.rules.lossy import why_lossy
 from analysis.record.traffic import FinalLog, WireRow
@@ -42,7 +41,7 @@ def _check(judged: Judged) -> Finding:
     unknown: list[Row] = []
     for place, sends in sorted(traffic.sends.items()):
         ended = [(row, end) for row in sends if row.transactional_id and (end := traffic.end_of(row)) is not None]
-        if ended and (why := why_unjudged(judged.record, traffic, place)) is not None:
+        if ended and (why := judged.record.why_gone_unknown(traffic, place)) is not None:
             unknown.append({"why": why})
             continue
         for row, end in ended:
