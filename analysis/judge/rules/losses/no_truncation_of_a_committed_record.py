@@ -19,9 +19,9 @@ import numpy as np
 
 from analysis.causes.evidence import NEVER
 from analysis.judge.history.evidence import Row
+from analysis.judge.history.kept_topics import topics_whose_records_stay
 from analysis.judge.history.log_lines import Truncation, truncations
 from analysis.judge.rules.clause import Clause, Finding, Judged, finding
-from analysis.judge.rules.losses.retention_keeps_young_records import topics_whose_records_stay
 from analysis.judge.rules.lossy import elections_from_a_wrong_elr
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.elections import ElectionEvent
