@@ -105,6 +105,7 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
     some_set = {name for node in facts.nodes for name in node.properties}
     usual = {name: default for name, default in BROKER_DEFAULTS.items() if name in some_set}
     brokers = []
+    is_lowered = False
     for one in ids:
         node = nodes.get(one, first)
         properties = {} if node is None else {**usual, **node.properties}
@@ -112,7 +113,7 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
             properties[UNCLEAN] = "true"
         if min_isr is not None and int(properties.get(MIN_ISR, min_isr)) > min_isr:
             properties[MIN_ISR] = str(min_isr)
-            notes = [*notes, _min_isr_note(min_isr)] if _min_isr_note(min_isr) not in notes else notes
+            is_lowered = True
         if one not in nodes or not nodes[one].in_force:
             properties |= {**facts.broker_configs.get(None, {}), **facts.broker_configs.get(one, {})}
         brokers.append(
@@ -123,6 +124,9 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
                 configs={name: properties[other] for name, other in BROKER_NAMES.items() if other in properties},
             )
         )
+    if is_lowered:
+        whose = f"the controllers have {MIN_ISR} {min_isr}"
+        notes.append(f"{whose}: with the ELR, as in a new cluster of 4.1 or later, theirs counts, so it is assumed")
     return tuple(brokers), notes
 
 
@@ -135,13 +139,6 @@ def _may_have_elr(facts: FileFacts) -> bool:
     known = [Version(one) for one in facts.releases if levels_of(one) is not None]
     known = known or [Version(one) for name, one in facts.assumed.items() if name == KAFKA]
     return min(known, default=FIRST_WITH_ELR_ON) >= FIRST_WITH_ELR_ON
-
-
-def _min_isr_note(min_isr: int) -> str:
-    return (
-        f"the controllers have {MIN_ISR} {min_isr}: with the ELR, as in a new cluster of 4.1 or later, theirs counts, "
-        "so it is assumed"
-    )
 
 
 def listed_topics(facts: FileFacts) -> tuple[list[int], tuple[SnapshotTopic, ...], list[str]]:
@@ -220,9 +217,8 @@ def _with_ids(facts: FileFacts) -> Mapping[int, DescribedNode]:
 
 def _lowest(nodes: Sequence[DescribedNode], name: str) -> int:
     """Return the lowest value that a node gives a topic without further words."""
-    return min(
-        (int(one.properties.get(name, BROKER_DEFAULTS[name])) for one in nodes), default=int(BROKER_DEFAULTS[name])
-    )
+    default = BROKER_DEFAULTS[name]
+    return min((int(one.properties.get(name, default)) for one in nodes), default=int(default))
 
 
 def _factors_of_controllers(facts: FileFacts) -> list[str]:
