@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -151,46 +152,39 @@ def _requests(group: TopicGroup, release: ReleaseFacts) -> Iterator[AdvisedEvent
         )
     if not release.is_elr_on or rf < 2:
         return
+    very_rare = partial(AdvisedEvent, when=WORST, likelihood="very rare")
     lower = {"admin": 2, "admin_kinds": ("feature", "lower-min-isr")}
     raised = {"admin": 1, "admin_kinds": ("raise-min-isr",)}
     if group.settings.effective_min_isr > 1:
-        yield AdvisedEvent(
+        yield very_rare(
             key="elr-off-worst",
             what="the ELR is turned off, and min.insync.replicas lowered",
-            when=WORST,
-            likelihood="very rare",
             budget=lower,
             shown_by=("elr-off",),
             findings=("elr-off",),
             only_beyond="network",
         )
     if group.settings.effective_min_isr < rf:
-        yield AdvisedEvent(
+        yield very_rare(
             key="raise-worst",
             what="min.insync.replicas is raised, and the leader learns of it late",
-            when=WORST,
-            likelihood="very rare",
             budget={**raised, "late_configs": True},
             shown_by=("late-min-isr",),
             findings=("late-min-isr",),
             only_beyond="network",
         )
-        yield AdvisedEvent(
+        yield very_rare(
             key="raise-power-worst",
             what="min.insync.replicas is raised, and 1 broker loses power",
-            when=WORST,
-            likelihood="very rare",
             budget={**raised, "power_losses": 1},
             count=1,
             shown_by=("dynamic-min-isr-raise",),
             findings=("raise-min-isr",),
             only_beyond="power-1-worst",
         )
-    yield AdvisedEvent(
+    yield very_rare(
         key="first-partition-worst",
         what="partition 0 is moved to fewer replicas, and 1 broker loses power",
-        when=WORST,
-        likelihood="very rare",
         budget={"admin": 1, "admin_kinds": ("first-partition",), "power_losses": 1},
         count=1,
         shown_by=("first-partition",),

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import tomli_w
-from packaging.version import Version
 
 from analysis.advise.answers import EventAnswer
 from analysis.advise.events import WORST
@@ -20,7 +19,6 @@ from analysis.advise.release import ReleaseFacts
 from analysis.advise.schedules import ShownSchedule, schedule_for
 from analysis.spec.generate_steps import FIRST_COUNT, steps_of
 from ebbtide.errors import EbbtideError
-from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.rules.table import NO_COMMITTED_LOSS, NO_HW_REGRESSION, UNCLEAN_LEAVES
 from ebbtide.scenario.model import (
     MAX_BROKERS,
@@ -109,7 +107,7 @@ def _acks_all(description: str, line: AdviceLine, group: TopicGroup, release: Re
         title=_title(line, settings, "acks=all", line.acks_all),
         description=description,
         kafka=(release.kafka,),
-        cluster=ClusterSpec(brokers=_brokers(shown, settings), features=_features(release)),
+        cluster=ClusterSpec(brokers=_brokers(shown, settings), features=release.features),
         topics={
             "t": TopicSpec(
                 partitions=2 if resized else 1,
@@ -199,7 +197,7 @@ def _acks_1(description: str, line: AdviceLine, group: TopicGroup, release: Rele
         "title": _title(line, settings, "acks=0 and acks=1", line.acks_1),
         "description": description,
         "kafka": [release.kafka],
-        "cluster": {"brokers": max(settings.rf, 2), "features": _features(release)},
+        "cluster": {"brokers": max(settings.rf, 2), "features": release.features},
         "topics": {"acks-0": topic, "acks-1": topic},
         "producers": [
             {"id": 1, "topic": "acks-0", "acks": "0", "rate_per_s": 200},
@@ -222,13 +220,6 @@ def _brokers(shown: ShownSchedule, settings: GroupSettings) -> int:
     """One broker more than goes down, so that an operator's request always finds one."""
     asks = any(one.kind.startswith(("set-", "reassign", "resize")) for one in shown.operations)
     return min(MAX_BROKERS, shown.brokers + (asks and shown.brokers == settings.rf))
-
-
-def _features(release: ReleaseFacts) -> dict[str, int]:
-    """The levels to format with; before 3.9 a cluster has metadata.version only."""
-    if Version(release.kafka) < Version("4.0"):
-        return {name: level for name, level in release.features.items() if name != ELR_VERSION}
-    return dict(release.features)
 
 
 def _config(settings: GroupSettings) -> dict[str, str]:

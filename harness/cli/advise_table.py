@@ -27,53 +27,46 @@ def print_advice(advice: Advice) -> None:
     """Print the cluster, the partitions in danger, and each group of topics with its lines."""
     snapshot = advice.snapshot
     levels = ", ".join(f"{name} {level}" for name, level in advice.release.features.items())
-    _say("cluster:", f"{snapshot.cluster_id}, {plural(len(snapshot.brokers), 'broker')}, {snapshot.origin}")
-    _say("Kafka:", f"{advice.release.shown}; {advice.release.elr}; {levels}")
+    print(f"cluster: {snapshot.cluster_id}, {plural(len(snapshot.brokers), 'broker')}, {snapshot.origin}")
+    print(f"Kafka: {advice.release.shown}; {advice.release.elr}; {levels}")
     if advice.after is not None:
-        _say(
-            "assumed:",
-            f"{advice.assumed}; the column `after` has the answers after this change, for acks=1/acks=all",
-        )
+        print(f"assumed: {advice.assumed}; the column `after` has the answers after this change, for acks=1/acks=all")
         _say_prices(advice.prices)
     for note in advice.notes:
-        _say("note:", note)
+        print(f"note: {note}")
     first = headline(advice)
     print()
-    _say("", first.text)
+    print(first.text)
     for sentence in (first.when_read, *first.more):
         if sentence is not None:
-            _say("", sentence)
+            print(sentence)
     for danger in advice.dangers:
-        _say("", f"{plural(danger.count, 'partition')} {danger.what}: {', '.join(danger.examples)}", mark="- ")
+        print(f"- {plural(danger.count, 'partition')} {danger.what}: {', '.join(danger.examples)}")
     for group in advice.groups:
         _print_group(group, advice)
     if advice.defects:
         print("\nKnown bugs and findings on this release")
         for defect in advice.defects:
-            _say(
-                "",
-                f"{defect.name}: {defect.what}. Change: {defect.change}. Price: {defect.price}. "
-                f"See: {', '.join(defect.see)}",
-                mark="- ",
-            )
+            change = f"Change: {defect.change}. Price: {defect.price}. See: {', '.join(defect.see)}"
+            print(f"- {defect.name}: {defect.what}. {change}")
     print()
     for when, meaning in WHEN_MEANS.items():
-        _say(f"{when}:", meaning)
+        print(f"{when}: {meaning}")
     if has_marked_lines(advice):
-        _say(f"{MARK}:", MARK_MEANS)
-    _say("survives:", "the model has no way to lose the record within the bounds; every state was searched")
-    _say("acks=0:", "nothing is promised; unknown means that what is on its way to a leader that goes may be lost")
+        print(f"{MARK}: {MARK_MEANS}")
+    print("survives: the model has no way to lose the record within the bounds; every state was searched")
+    print("acks=0: nothing is promised; unknown means that what is on its way to a leader that goes may be lost")
 
 
 def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
     group = advised.group
     print()
-    _say("", f"{group.settings.in_words()}: {group.topics_in_words()}")
+    print(f"{group.settings.in_words()}: {group.topics_in_words()}")
     if advised.after is not None and advised.after.settings != group.settings:
-        _say("after the change:", advised.after.settings.in_words())
+        print(f"after the change: {advised.after.settings.in_words()}")
     _say_prices(advised.prices)
     if advised.min_isr_note is not None:
-        _say("note:", advised.min_isr_note)
+        print(f"note: {advised.min_isr_note}")
     has_after = advice.after is not None
     headers = ["event", "when", "likely", "acks=0", "acks=1", "acks=all", *(["after"] if has_after else [])]
     left_out = print_table(
@@ -83,21 +76,16 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
         optional=(headers.index("likely"), headers.index("acks=0")),
     )
     if left_out:
-        _say("", f"(no room for: {', '.join(left_out)}; --html and --json have all columns)")
+        print(f"(no room for: {', '.join(left_out)}; --html and --json have all columns)")
     measured = [(line.today.event, line.measured) for line in advised.lines if line.measured]
     if measured:
-        _say(
-            "measured",
-            "in runs near these events, by runtime (docs/scenarios.md), without acks=0 (docs/first-run.md):",
-        )
+        where = "by runtime (docs/scenarios.md), without acks=0 (docs/first-run.md)"
+        print(f"measured in runs near these events, {where}:")
     for event, found in measured:
-        _say("", f"{event.in_words}: {'; '.join(found)}", mark="- ")
+        print(f"- {event.in_words}: {'; '.join(found)}")
     for remedy in advised.remedies:
-        _say(
-            "change:",
-            f"{remedy.change}. Price: {remedy.price}. "
-            f"Then these lose nothing with acks=all: {'; '.join(remedy.saves)}.",
-        )
+        then = f"Then these lose nothing with acks=all: {'; '.join(remedy.saves)}."
+        print(f"change: {remedy.change}. Price: {remedy.price}. {then}")
 
 
 def _cells(line: AdvisedLine, has_after: bool) -> list[str]:
@@ -109,12 +97,7 @@ def _cells(line: AdvisedLine, has_after: bool) -> list[str]:
 
 def _say_prices(prices: Mapping[str, str]) -> None:
     for value, price in prices.items():
-        _say("price:", f"{value}: {price}")
-
-
-def _say(label: str, text: str, *, mark: str = "") -> None:
-    """Print a labelled text."""
-    print(f"{label} {text}" if label else f"{mark}{text}")
+        print(f"price: {value}: {price}")
 
 
 _SHOWN_MAX = 10
