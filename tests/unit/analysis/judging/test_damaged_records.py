@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from damage import Damage, combine, copy_of, damages, flaw, removals, remove_sums, write_current_sums
 from plant import plant_aborted_read, plant_divergence, plant_duplicate, plant_lost_tail
+from quick import quick_first
 from real_records import NAMES, unpack_record
 from records import as_record
 
@@ -39,11 +40,8 @@ _FIRST = 1
 _SEED = 19
 _ALL = "EBBTIDE_DAMAGES" in os.environ
 _PLACES = int(os.environ.get("EBBTIDE_DAMAGES", "0"))
-_FEW, _MORE = 1, 2
-"""So many files or entries of each record are taken away where not all are: by make test, and by make test-all."""
-
-_PAIRS = 1
-"""So many pairs of damages each record has."""
+_ROLLED = 1
+"""So many files or entries of each record are taken away where not all are, and so many pairs of damages it has."""
 
 _AT_ONCE = 200
 """Copies that are judged together, and on the disk at one time."""
@@ -80,30 +78,30 @@ def planted_records(folder: Path, count: int = _FIRST) -> Iterator[Path]:
         yield record
 
 
-def sample_damage(found: list[Damage], name: str, count: int) -> list[Damage]:
-    return found if _ALL else random.Random(f"{name} {_SEED}").sample(found, count)
+def sample_damage(found: list[Damage], name: str) -> list[Damage]:
+    return found if _ALL else random.Random(f"{name} {_SEED}").sample(found, _ROLLED)
 
 
 def pairs(record: Path) -> list[Damage]:
     """A few pairs of damages at once."""
     rolled = random.Random(f"{record.name} {_SEED} pairs")
     found = [*removals(record), *damages(record, _SEED, 3)]
-    return [combine(*rolled.sample(found, 2)) for _ in range(_PLACES or _PAIRS)]
+    return [combine(*rolled.sample(found, 2)) for _ in range(_PLACES or _ROLLED)]
 
 
-def damaged_copies(record: Path, count: int) -> Iterator[DamagedCopy]:
+def damaged_copies(record: Path) -> Iterator[DamagedCopy]:
     """What is done to a record: first nothing, then damages with its checksums, then without."""
     yield DamagedCopy(record, _NOTHING)
-    found = sample_damage([*removals(record)], record.name, count)
-    found += damages(record, _SEED, _PLACES) if _ALL else sample_damage([*damages(record, _SEED, 1)], record.name, 1)
+    found = sample_damage([*removals(record)], record.name)
+    found += damages(record, _SEED, _PLACES) if _ALL else sample_damage([*damages(record, _SEED, 1)], record.name)
     for damage in [*found, *pairs(record)]:
         yield DamagedCopy(record, damage)
     others = [one for one in removals(record) if one.name != f"{SUMS} removed"]
-    for damage in sample_damage(others, f"{record.name} unsummed", count):
+    for damage in sample_damage(others, f"{record.name} unsummed"):
         yield DamagedCopy(record, damage, has_sums=False)
 
 
-def flaws(whole: Iterable[Path], count: int, folder: Path, spark: SparkSession) -> dict[bool, list[str]]:
+def flaws(whole: Iterable[Path], folder: Path, spark: SparkSession) -> dict[bool, list[str]]:
     """What is wrong with the verdicts on damaged copies, with checksums (True) and without.
 
     All are judged in the same Spark jobs, and each is compared with the verdict on its record. Of a whole record that
@@ -115,7 +113,7 @@ def flaws(whole: Iterable[Path], count: int, folder: Path, spark: SparkSession) 
         assert as_record(record).gaps == ()
         write_current_sums(record)
         assert as_record(record).gaps == ()
-        each += damaged_copies(record, count)
+        each += damaged_copies(record)
     before: dict[Path, Verdict] = {}
     found: dict[bool, list[str]] = {True: [], False: []}
     for first in range(0, len(each), _AT_ONCE):
@@ -132,11 +130,9 @@ def flaws(whole: Iterable[Path], count: int, folder: Path, spark: SparkSession) 
     return found
 
 
-@pytest.mark.parametrize(
-    ("whole", "count"), [(planted_records, _FEW), pytest.param(records, _MORE, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("whole", quick_first([planted_records, records]))
 @pytest.mark.spark
 def test_no_damage_and_nothing_missing_makes_a_verdict_better(
-    whole: Callable[[Path], Iterator[Path]], count: int, spark: SparkSession, tmp_path: Path
+    whole: Callable[[Path], Iterator[Path]], spark: SparkSession, tmp_path: Path
 ) -> None:
-    assert flaws(whole(tmp_path / "whole"), count, tmp_path / "damaged", spark) == {True: [], False: []}
+    assert flaws(whole(tmp_path / "whole"), tmp_path / "damaged", spark) == {True: [], False: []}

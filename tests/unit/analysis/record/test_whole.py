@@ -99,7 +99,7 @@ def test_a_changed_byte_is_a_gap_of_its_table(record: Path) -> None:
     assert gap_reasons(record) == ["polls/consumer-1.parquet is not as the run left it (SHA256SUMS)"]
 
 
-@pytest.mark.parametrize("places", quick_first((8, 50)))
+@pytest.mark.parametrize("places", quick_first((8, 25)))
 @pytest.mark.parametrize("name", NAMES)
 def test_every_damage_to_what_is_judged_is_seen_at_places_of_each_kind(name: str, places: int, tmp_path: Path) -> None:
     record = unpack_record(name, tmp_path)
@@ -118,7 +118,7 @@ def test_every_damage_to_what_is_judged_is_seen_at_places_of_each_kind(name: str
         path.write_bytes(content)
 
 
-@pytest.mark.parametrize("pairs", quick_first((10, 60)))
+@pytest.mark.parametrize("pairs", quick_first((10, 30)))
 def test_two_damages_at_once_do_not_hide_each_other(record: Path, tmp_path: Path, pairs: int) -> None:
     not_judged = ("raw/", "logs/", SUMS)
     found = [one for one in [*removals(record), *damages(record, 19, 20)] if not one.name.startswith(not_judged)]

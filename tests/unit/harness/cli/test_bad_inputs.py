@@ -54,12 +54,9 @@ from harness.runner import launch
 NAME = "last-replica-standing-3.9.1"
 LONGEST_S, WAITED_S = 10, 90
 """CPU time of one input, and the time after which an input waits for ever: the host may be busy."""
-SLICES, RECORD_SLICES = 7, 13
-"""Records take ten times as long as other inputs.
-
-What depends on whether a number is even or a multiple of three or four, comes about in each slice.
-"""
-SPOILED_RECORDS, SCENARIOS, SETTINGS, COMMAND_LINES, STORES, ODD_WORDS = 140, 160, 160, 160, 60, 40
+SLICES = 7
+"""What depends on whether a number is even or a multiple of three or four, comes about in each slice."""
+SPOILED_RECORDS, SCENARIOS, SETTINGS, COMMAND_LINES, STORES, ODD_WORDS = 70, 160, 160, 160, 60, 40
 JUDGED_RECORDS = 10
 
 
@@ -128,9 +125,9 @@ def files_in(folder: Path) -> set[str]:
     return {str(path) for path in folder.rglob("*")}
 
 
-def numbers(count: int, part: int, slices: int = SLICES) -> range:
+def numbers(count: int, part: int) -> range:
     """The seeds of one of the slices."""
-    return range(part, count, slices)
+    return range(part, count, SLICES)
 
 
 def judge_without_spark(record: Path) -> None:
@@ -155,7 +152,7 @@ def read_all(record: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [spoil_record, spoil_by_kind])
-@pytest.mark.parametrize("part", quick_first(range(RECORD_SLICES)))
+@pytest.mark.parametrize("part", quick_first(range(SLICES)))
 def test_no_spoiled_record_ends_judging_or_a_verb_in_an_internal_error(
     record: Path,
     tmp_path: Path,
@@ -164,7 +161,7 @@ def test_no_spoiled_record_ends_judging_or_a_verb_in_an_internal_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     wrong = []
-    for seed in numbers(SPOILED_RECORDS, part, RECORD_SLICES):
+    for seed in numbers(SPOILED_RECORDS, part):
         spoiled = linked_copy(record, tmp_path / "runs" / "run")
         how = f"record {seed}, {spoil(spoiled, seed)}"
         if seed % 2:
