@@ -15,7 +15,7 @@ EQUIVALENT: Mapping[str, str] = {
         _AT_THE_BOUND
     ),
     "answer._ask_table: one.metadata_offset < offset -> one.metadata_offset <= offset": _ONE_OFFSET,
-    # ---- elections, epochs, leaders, liveness, writers
+    # ---- elections, epochs, leaders, liveness, who wrote
     "elections.Elections.__init__: after.leader >= 0 -> after.leader > 0": _NO_ID_0,
     "elections.Elections.hides_one_before: at_ns >= time -> at_ns > time": _AT_THE_BOUND,
     "epochs.LeaderEpochs._of_epoch: asked > times.min(initial=NEVER) -> asked >= times.min(initial=NEVER)": (
@@ -54,20 +54,20 @@ EQUIVALENT: Mapping[str, str] = {
     "liveness.Liveness.registrations_around: one.metadata_offset < state.metadata_offset -> "
     "one.metadata_offset <= state.metadata_offset": _ONE_OFFSET,
     "liveness.Liveness.silences: from_ns <= joined[-1][1] -> from_ns < joined[-1][1]": _AT_THE_BOUND,
-    "writers._fits: done >= leaders.began_ns[at] -> done > leaders.began_ns[at]": _AT_THE_BOUND,
-    "writers._fits: done <= until_ns -> done < until_ns": _AT_THE_BOUND,
-    "writers._may_have_all: done > until_ns -> done >= until_ns": _AT_THE_BOUND,
-    "writers._may_have_all: members <= following -> members < following": (
+    "partition._fits: done >= leaders.began_ns[at] -> done > leaders.began_ns[at]": _AT_THE_BOUND,
+    "partition._fits: done <= until_ns -> done < until_ns": _AT_THE_BOUND,
+    "partition._may_have_all: done > until_ns -> done >= until_ns": _AT_THE_BOUND,
+    "partition._may_have_all: members <= following -> members < following": (
         "the leader itself always follows, and is none of these members"
     ),
-    "writers._may_have_all: sent <= states[later].at_ns + slack -> sent < states[later].at_ns + slack": _AT_THE_BOUND,
-    "writers._may_have_all: sent < max(from_ns, states[at + reign].at_ns + slack) -> "
+    "partition._may_have_all: sent <= states[later].at_ns + slack -> sent < states[later].at_ns + slack": _AT_THE_BOUND,
+    "partition._may_have_all: sent < max(from_ns, states[at + reign].at_ns + slack) -> "
     "sent <= max(from_ns, states[at + reign].at_ns + slack)": _AT_THE_BOUND,
-    "writers._fits: sent <= min(NEVER, leaders.acted_until[at] + slack) -> "
+    "partition._fits: sent <= min(NEVER, leaders.acted_until[at] + slack) -> "
     "sent < min(NEVER, leaders.acted_until[at] + slack)": _AT_THE_BOUND,
-    "writers._fits: sent >= from_ns -> sent > from_ns": _AT_THE_BOUND,
-    "writers._fits: sent_below[place] <= done + slack -> sent_below[place] < done + slack": _AT_THE_BOUND,
-    "writers._fits: there_above[place] + slack >= sent -> there_above[place] + slack > sent": _AT_THE_BOUND,
+    "partition._fits: sent >= from_ns -> sent > from_ns": _AT_THE_BOUND,
+    "partition._fits: sent_below[place] <= done + slack -> sent_below[place] < done + slack": _AT_THE_BOUND,
+    "partition._fits: there_above[place] + slack >= sent -> there_above[place] + slack > sent": _AT_THE_BOUND,
     "moments._places_of: one.metadata_offset < life.registered.metadata_offset -> "
     "one.metadata_offset <= life.registered.metadata_offset": _ONE_OFFSET,
     "partition.EvidentPartition.has_lost_on_disk: within.last_ns + slack <= states[at].at_ns -> "

@@ -51,7 +51,6 @@ MODULES = (
     "moments",
     "liveness",
     "leaders",
-    "writers",
     "histories",
     "elections",
     "epochs",

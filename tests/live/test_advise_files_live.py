@@ -113,8 +113,8 @@ def changes(advice: dict[str, Any]) -> dict[str, set[str]]:
 @pytest.mark.parametrize(
     ("name", "kafka", "assume"),
     [
-        ("bitnami", "3.9.1", "kafka=3.9.1"),
         ("properties", "4.3.1", f"kafka=4.3.1,{ELR_ON}"),
+        pytest.param("bitnami", "3.9.1", "kafka=3.9.1", marks=pytest.mark.slow),
         pytest.param("strimzi", "4.3.1", ELR_ON, marks=pytest.mark.slow),
         pytest.param("brokers-only", "4.3.1", ELR_ON, marks=pytest.mark.slow),
     ],
