@@ -71,7 +71,7 @@ def what_is(content: str | bytes) -> str | None:
 
 
 def _beginning(content: str | bytes) -> str:
-    return content[:_CHARS_MAX].decode("utf-8", "replace") if isinstance(content, bytes) else content[:_CHARS_MAX]
+    return content[:_CHARS_MAX].decode("utf-8-sig", "replace") if isinstance(content, bytes) else content[:_CHARS_MAX]
 
 
 def _kind_of(text: str) -> _FileKind | None:

@@ -158,7 +158,7 @@ def listed_topics(facts: FileFacts) -> tuple[list[int], tuple[SnapshotTopic, ...
     ids = sorted(hosting & {one for part in led for one in (*part.isr, part.leader)})
     if others:
         notes.append(f"no listing has the partitions of {some_of(list(others), 3)}: all replicas count as in sync")
-    more, said = _placed_topics(others.values(), ids, facts)
+    more, said = _placed_topics(others.values() if ids else (), ids, facts)
     return ids, (*topics, *more), [*notes, *said]
 
 

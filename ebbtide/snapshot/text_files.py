@@ -192,9 +192,16 @@ BYTES_MAX = 64 << 20
 def is_of_text(path: Path) -> bool:
     """Whether a file is one of those that make a snapshot here; who reads it says what is wrong with any other."""
     try:
-        return what_is(read_file(path, bytes_max=BYTES_MAX)) in READABLE
+        return what_is(_read(path)) in READABLE
     except UnreadableFile:
         return False
+
+
+def _read(path: Path) -> bytes:
+    """Return the bytes of a file; UTF-16, in which PowerShell writes what a command prints, becomes UTF-8."""
+    content = read_file(path, what="the file", bytes_max=BYTES_MAX)
+    is_utf_16 = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    return content.decode("utf-16", "replace").encode() if is_utf_16 else content
 
 
 def describe_files(paths: Sequence[Path], assumed: Mapping[str, str] | None = None) -> FileFacts:
@@ -207,8 +214,8 @@ def describe_files(paths: Sequence[Path], assumed: Mapping[str, str] | None = No
     nodes: dict[Path, DescribedNode] = {}
     compose: dict[Path, bytes] = {}
     for path in paths:
-        content = read_file(path, what="the file", bytes_max=BYTES_MAX)
-        text = content.decode("utf-8", "replace")
+        content = _read(path)
+        text = content.decode("utf-8-sig", "replace")
         kind = what_is(content)
         if kind in _LISTINGS:
             facts.append(_LISTINGS[kind](path, text))

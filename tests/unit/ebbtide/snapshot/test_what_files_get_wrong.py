@@ -232,6 +232,17 @@ def test_listings_that_were_copied_from_a_terminal_are_read(tmp_path: Path) -> N
     assert snapshot.brokers[0].configs == {"unclean.leader.election.enable": "true"}
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_files_that_powershell_wrote_are_read(encoding: str, tmp_path: Path) -> None:
+    texts = {"listing": LISTING, "topic": STRIMZI.replace("{name: t}", "{name: u}"), "server": "#\n" + NODE}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding=encoding)
+    paths = [tmp_path / name for name in texts]
+    snapshot = snapshot_of(describe_files(paths), paths)
+    assert [(one.name, one.configs) for one in snapshot.topics] == [("orders", {"min.insync.replicas": "2"}), ("u", {})]
+    assert len(snapshot.topics[1].partitions[0].replicas) == 3
+
+
 def test_a_node_with_settings_of_clients_and_names_in_capitals_is_a_node(tmp_path: Path) -> None:
     server = NODE + "acks=all\nsecurity.protocol=SSL\nlistener.name.CLIENT.ssl.keystore.location=/k\n"
     assert [one.id for one in read(tmp_path, server=server).brokers] == [1, 2, 3]
