@@ -229,7 +229,7 @@ def _facts(judged: Judged, checked: Sequence[CheckedClause]) -> dict[str, int]:
         facts |= seen_actions(judged.trace)
     known = [kind for kind in ANOMALIES if kind.name not in judged.unknown]
     facts |= {kind.fact.name: kinds.get(kind.name, 0) for kind in known if kind.fact}
-    if API_AGREES not in threw and (compared := judged.answers) is not None:
+    if API_AGREES not in threw and (compared := judged.record.seen(CompareAnswers)) is not None:
         facts |= compared.facts
     return facts
 

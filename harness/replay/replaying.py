@@ -178,10 +178,7 @@ def judge_replay(original: LoadedRun, ran: UnjudgedReplay, judge: Judge) -> Repl
 
 
 def judge_replays(
-    original: LoadedRun,
-    done: Sequence[UnjudgedReplay],
-    judge: JudgeAll,
-    note: Callable[[str], None],
+    original: LoadedRun, done: Sequence[UnjudgedReplay], judge: JudgeAll, note: Callable[[str], None]
 ) -> tuple[LoadedRun, list[Replay]]:
     """Judge replays, and the record again by the same rules, and compare them.
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 
 from analysis.evidence.remaking import TIMELINE
-from analysis.judge.history.answers import CompareAnswers, ComparedAnswers
 from analysis.judge.history.evidence import AnyAnomaly, AttributedAnomaly, Row, blamed_of
 from analysis.judge.history.sent import CountCopies
 from analysis.judge.rules.rule import DeclaredRule
@@ -115,11 +114,6 @@ class Judged:
     def trace(self) -> TimelineTrace:
         """The metadata log, held against the model."""
         return trace_of(self.record)
-
-    @cached_property
-    def answers(self) -> ComparedAnswers | None:
-        """What brokers described, compared with the metadata log; None: they described nothing."""
-        return self.record.seen(CompareAnswers)
 
     @cached_property
     def copies_sent(self) -> Mapping[str, int]:

@@ -16,7 +16,7 @@ from analysis.report.drawing.model import (
     DrawnSpan,
 )
 from analysis.report.drawing.packing import Piece, uncovered
-from analysis.report.drawing.readings import readings_of
+from analysis.report.drawing.panels import readings_of
 from analysis.report.drawing.scale import TimeScale, tip
 from analysis.report.picture.model import ElectionMark, NodeLane, PartitionPicture, RunPicture, StateSpan, StepSpan
 from analysis.sentences import words

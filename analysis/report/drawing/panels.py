@@ -1,12 +1,14 @@
-"""Draws the offsets and the records per 100 ms below the lanes."""
+"""Draws the offsets and the records per 100 ms below the lanes, and says what the page reads off at a moment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from analysis.report.drawing.model import DrawnLabel, DrawnMark, DrawnPanel, DrawnPath, DrawnSpan
 from analysis.report.drawing.scale import WIDE, TimeScale, ValueScale, tip
-from analysis.report.picture.model import BIN_NS, OffsetPoint, PartitionPicture, RecordCounts
+from analysis.report.picture.model import BIN_NS, OffsetPoint, PartitionPicture, RecordCounts, RunPicture
 from analysis.sentences import words
 
 OFFSETS_PX = 150
@@ -177,3 +179,31 @@ def _bars(begin_ns: int, counts: tuple[int, ...], scale: TimeScale, zero: float,
         if count and right > left and left < WIDE:
             parts.append(f"M{left:g} {zero:g}V{zero + factor * count:.1f}H{right:g}V{zero:g}z")
     return "".join(parts)
+
+
+_MS_NS = 1_000_000
+
+
+def readings_of(picture: RunPicture, partition: PartitionPicture) -> str:
+    """Return the values of a partition's picture as JSON that may stand in a page."""
+
+    def ms(at_ns: int) -> int:
+        return (at_ns - picture.zero_ns) // _MS_NS
+
+    counts = partition.counts
+    found: dict[str, object] = {
+        "begin": (picture.begin_ns - picture.zero_ns) / _MS_NS,
+        "end": (picture.end_ns - picture.zero_ns) / _MS_NS,
+        "hw": [[ms(point.at_ns), point.offset, point.broker] for point in partition.high_watermarks],
+        "ends": {ends.broker: [[ms(p.at_ns), p.offset] for p in ends.points] for ends in partition.log_ends},
+        "roles": {
+            broker: [[ms(span.begin_ns), None if span.end_ns is None else ms(span.end_ns), span.text] for span in spans]
+            for broker, spans in partition.roles.items()
+        },
+        "bin": BIN_NS // _MS_NS,
+        "first": ms(counts.begin_ns) if counts is not None else 0,
+        "acked": counts.acked if counts is not None else (),
+        "consumed": counts.consumed if counts is not None else (),
+    }
+    text = msgspec.json.encode(found).decode()
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

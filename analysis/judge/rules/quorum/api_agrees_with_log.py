@@ -6,12 +6,13 @@ no broker goes back. In releases from 3.8 on.
 
 from __future__ import annotations
 
+from analysis.judge.history.answers import CompareAnswers
 from analysis.judge.rules.clause import Clause, Finding, Judged, finding, unknown_finding
 from ebbtide.releases import first_with
 
 
 def _check(judged: Judged) -> Finding:
-    compared, record = judged.answers, judged.record
+    record, compared = judged.record, judged.record.seen(CompareAnswers)
     release = record.protocol.newest_release
     if release is not None and release < first_with.DESCRIBE_TOPIC_PARTITIONS:
         return Finding(status="not-exercised")
