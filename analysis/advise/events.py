@@ -138,9 +138,7 @@ def _requests(group: TopicGroup, release: ReleaseFacts) -> Iterator[AdvisedEvent
     rf = group.settings.rf
     if group.brokers > rf:
         moves = {"brokers": rf + 1, "admin": 2, "admin_kinds": ("move",)}
-        yield AdvisedEvent(
-            key="moves", what="two partition moves", when=IN_SYNC, likelihood="routine", budget=moves, count=0
-        )
+        yield AdvisedEvent(key="moves", what="two partition moves", when=IN_SYNC, likelihood="routine", budget=moves)
         yield AdvisedEvent(
             key="moves-worst",
             what="two partition moves",

@@ -128,7 +128,8 @@ def merged(facts: Sequence[FileFacts]) -> FileFacts:
     features: dict[str, int] = {}
     for one in facts:
         for broker, values in one.broker_configs.items():
-            notes += join_values(configs.setdefault(broker, {}), values, _whose(broker))
+            whose = "the default of all brokers" if broker is None else f"broker {broker}"
+            notes += join_values(configs.setdefault(broker, {}), values, whose)
         for topic in one.planned:
             known = planned.get(topic.name, topic)
             own = dict(known.configs)
@@ -161,10 +162,6 @@ def merged(facts: Sequence[FileFacts]) -> FileFacts:
         broker_configs=configs,
         notes=tuple(dict.fromkeys(notes)),
     )
-
-
-def _whose(broker: int | None) -> str:
-    return "the default of all brokers" if broker is None else f"broker {broker}"
 
 
 def join_values(known: dict[str, str], more: Mapping[str, str], whose: str) -> list[str]:

@@ -178,16 +178,13 @@ def _placed_topics(
     """Return the topics that these brokers can have; where no file has their replicas, they get a new topic's."""
     notes = []
     filled = [_filled(one, facts) for one in planned]
-    if too_wide := [f"{one.name} ({plural(one.factor or 1, 'replica')})" for one in filled if not _fits(one, ids)]:
-        notes.append(f"with {plural(len(ids), 'broker')}, Kafka cannot make {some_of(too_wide, 3)}")
+    if too_wide := [one for one in filled if (one.factor or 1) > len(ids)]:
+        named = some_of([f"{one.name} ({plural(one.factor or 1, 'replica')})" for one in too_wide], 3)
+        notes.append(f"with {plural(len(ids), 'broker')}, Kafka cannot make {named}")
     of_their_own = (NEXT_TOPIC, _OFFSETS, _TRANSACTIONS)
     if unknown := [one.name for one in planned if one.factor is None and one.name not in of_their_own]:
         notes.append(f"no file has the replicas of {some_of(unknown, 3)}: as many as a new topic gets are assumed")
-    return tuple(_placed(one, ids) for one in filled if _fits(one, ids)), notes
-
-
-def _fits(topic: PlannedTopic, ids: Sequence[int]) -> bool:
-    return (topic.factor or 1) <= len(ids)
+    return tuple(_placed(one, ids) for one in filled if (one.factor or 1) <= len(ids)), notes
 
 
 def _broker_ids(facts: FileFacts, factor: int) -> tuple[list[int], list[str]]:

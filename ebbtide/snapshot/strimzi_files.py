@@ -97,10 +97,8 @@ def _raise_twice(contents: Mapping[Path, bytes], found: Mapping[str, Sequence[Ya
     """Raise `UsageError` for resources with one name: nothing says which of them counts."""
     named = Counter(f"{kind} {one.at('metadata', 'name').text}" for kind, of_kind in found.items() for one in of_kind)
     if twice := [name for name, count in named.items() if count > 1]:
-        where = ", ".join(map(str, contents))
-        raise UsageError(
-            "a resource is there twice", where=where, got=some_of(twice, 3), allowed="each resource of a cluster once"
-        )
+        where, allowed = ", ".join(map(str, contents)), "each resource of a cluster once"
+        raise UsageError("a resource is there twice", where=where, got=some_of(twice, 3), allowed=allowed)
 
 
 def _spec(resource: YamlValue) -> YamlValue:
