@@ -20,7 +20,6 @@ from analysis.spec.partition import NO_LEADER
 from ebbtide.scenario.model import Scenario
 from harness.random.drawing import GENERATORS, world_of
 from harness.random.guide import Guide
-from harness.random.kind import waiting_s
 from harness.random.world import World
 
 _AT_ONCE_MAX = 4
@@ -34,7 +33,7 @@ def coverage(scenario: Scenario) -> dict[str, int]:
     found: set[str] = set()
     for step in scenario.steps[1:]:
         eligible = {name: set(partition.elr) for name, partition in world.partitions.items()}
-        world.pass_time(waiting_s(step) + GENERATORS[step.step].apply(world, step))
+        GENERATORS[step.step].carry_out(world, step)
         states = sorted(set(_states(world, eligible)))
         for size in range(1, _AT_ONCE_MAX + 1):
             found.update(map("&".join, itertools.combinations(states, size)))

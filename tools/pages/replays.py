@@ -228,12 +228,10 @@ def write(rows: Mapping[str, ReplayResults]) -> None:
     write_atomically(MEASURED, msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
 
 
-def measure(
-    record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeAll, *, judges_original: bool = True
-) -> ReplayResults:
+def measure(record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeAll) -> ReplayResults:
     """Replay a record so many times in `folder`.
 
-    With `judges_original` it judges the record again. Raises `EbbtideError` if this host cannot do it.
+    Judges the record again, too. Raises `EbbtideError` if this host cannot do it.
     """
     original = load_run(record)
     kafka = original.manifest.kafka
@@ -243,7 +241,7 @@ def measure(
         launch = prepare(options, [kafka], display.note, original.scenario.other_releases)
         jobs = min(AT_ONCE, MAX_BROKERS // original.scenario.cluster.brokers)
         ran = list(run_replays(original, [kafka], times=times, seed=None, launch=launch, display=display, jobs=jobs))
-    original, replays = judge_replays(original, ran, judge, _note, judges_original=judges_original)
+    original, replays = judge_replays(original, ran, judge, _note)
     for run, same in ((one.run, one.is_same) for one in replays if one.run is not None):
         if keep is not None and not same:
             shutil.move(run.folder, keep / run.folder.name)
@@ -294,7 +292,6 @@ def replay_all(
     rows = read_stored()
     before = {name: one for name, one in rows.items() if name not in anew}
     until, code = time.monotonic() + budget_m * 60, 0
-    begun: set[str] = set()
     with contextlib.closing(JudgingSession()) as session:
         judge = partial(judge_together, session)
         while short := {name: have for name in left if (have := before[name].times if name in before else 0) < times}:
@@ -307,8 +304,7 @@ def replay_all(
                 # Beside the records: power is lost by the method of that file system.
                 with replay_folder(record.parent, keep) as folder:
                     many = min(each, times - short[scenario])
-                    new = measure(record, folder, many, keep, judge, judges_original=scenario not in begun)
-                begun.add(scenario)
+                    new = measure(record, folder, many, keep, judge)
                 if not new.times:
                     raise HarnessError("every replay failed", where=str(record))
             except EbbtideError as error:
