@@ -1,6 +1,6 @@
 """One partition with all that is known of it, and the question that the histories answer about one of its records.
 
-That is also which leaders may have appended a record whose leader epoch nobody read.
+It also says which leaders may have appended a record whose leader epoch nobody read.
 """
 
 from __future__ import annotations

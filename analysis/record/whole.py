@@ -10,6 +10,8 @@ Any of them may be missing itself:
 - scenario.toml and the table configs say what the manifest must say.
 
 A record that was made elsewhere may lack any table: what none of the sources names is not a gap.
+
+`ended_before_sending` says whether a run ended before a client sent a record.
 """
 
 from __future__ import annotations

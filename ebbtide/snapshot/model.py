@@ -1,6 +1,6 @@
 """The snapshot of a cluster: all that was read of it, in one frozen struct.
 
-A file that is none breaks the format that its name or its beginning promises, or is about something else.
+Another file is refused: the error says where it breaks its own format, or what it is.
 """
 
 from __future__ import annotations

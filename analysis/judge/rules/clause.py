@@ -1,4 +1,4 @@
-"""What a module of a clause takes: what it declares, looks at and finds. And how clauses are checked.
+"""Has what a module of a clause takes: what it declares, looks at and finds. It also checks clauses.
 
 A clause is one module of a folder beside this one, with a `RULE`. All that is true of the clause stands there: other
 modules, the tables of the base layer and the pages are made from it (`analysis.judge.rules.registry`).
@@ -177,7 +177,7 @@ class Cases:
         self._unknown: list[Row] = []
 
     def add(self, *breaches: Row | None, why: str | None = None) -> None:
-        """Add a case: it holds, or `breaches` show how it does not. `why` says why they may be none."""
+        """Add a case: it holds, or `breaches` show how it does not. `why`: why these may be no violations."""
         self._exercised += 1
         rows = [one for one in breaches if one is not None]
         if why is None:

@@ -123,8 +123,7 @@ def test_a_warning_of_the_client_library_is_in_the_clients_log(tmp_path: Path) -
     code = """
 import logging, sys
 from workloads.config import Endpoints
-from workloads.process import run_client
-from workloads.process import ClientState
+from workloads.process import ClientState, run_client
 
 def body(*_):
     logging.getLogger("kafka.coordinator").warning("session expired")

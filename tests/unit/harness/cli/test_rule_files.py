@@ -21,8 +21,7 @@ from harness.shrink.goal import goal_to_keep
 
 RULE = """
 'Ours: never.'
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.clause import finding
+from analysis.judge.rules.clause import Clause, finding
 
 RULE = Clause(
     kip="ours",

@@ -28,8 +28,7 @@ EXAMPLE = ROOT / "examples" / "rules" / "no_leader_twice_in_a_row.py"
 NAME = "no-leader-twice-in-a-row"
 
 RULE = """'Ours: none.'
-from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.clause import finding
+from analysis.judge.rules.clause import Clause, finding
 
 def _check(judged):
     {body}
