@@ -3,17 +3,19 @@
 `interrupt_on_signals` is the way of the command: its handlers stay for as long as the process lives.
 `unwind_on_signals` does the same within a block, for a process that is not the command. A signal that comes while
 the stack is unwound already is not raised again, so that a second SIGTERM or Ctrl-C cuts no clean-up short. A signal
-that comes during an import is raised after it. A signal that the process was started to ignore (`nohup`, `&` in a
-script) stays ignored.
+that comes during an import is raised after it, or in it after 10 s. A signal that the process was started to ignore
+(`nohup`, `&` in a script) stays ignored.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
@@ -24,6 +26,8 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _UNHANDLED = (signal.SIG_DFL, signal.default_int_handler)
 _AGAIN_S = 0.001
 """A signal that came during an import comes again after so long, until the import has ended."""
+_IMPORT_MAX_S = 10.0
+"""So long a signal waits for the end of an import. It cuts one short that hangs."""
 _STILL = "still cleaning up; to end at once: kill -9, then ebbtide clean"
 
 
@@ -32,15 +36,19 @@ def _interrupter(exit_code: int | None) -> Callable[[int, FrameType | None], Non
 
     `exit_code` None: the code that a shell reports for the signal.
     """
+    first_s = math.inf
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal first_s
         if is_interrupt(sys.exception()):
             _say_still_cleaning()
             return
-        if _is_importing(frame):
+        first_s = min(first_s, time.monotonic())
+        if _is_importing(frame) and time.monotonic() < first_s + _IMPORT_MAX_S:
             signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
             return
+        first_s = math.inf
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + number if exit_code is None else exit_code)

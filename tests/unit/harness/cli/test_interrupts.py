@@ -230,3 +230,20 @@ def test_an_interrupt_that_an_import_would_drop_comes_after_it(tmp_path: Path) -
         words, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(tmp_path)}, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+
+
+HANGING = """
+from ebbtide import signals
+
+signals._IMPORT_MAX_S = 0.05
+signals.interrupt_on_signals(3)
+import hangs
+"""
+
+
+def test_an_interrupt_cuts_an_import_short_that_hangs(tmp_path: Path) -> None:
+    hangs = "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nsignal.sigtimedwait([], 60)\n"
+    (tmp_path / "hangs.py").write_text(hangs)
+    words = [sys.executable, "-c", HANGING]
+    done = subprocess.run(words, env=os.environ | {"PYTHONPATH": str(tmp_path)}, timeout=50, check=False)
+    assert done.returncode == 3
