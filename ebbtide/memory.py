@@ -29,11 +29,13 @@ def _free_of_container() -> Iterator[int]:
             yield most - taken + int(dict(line.split() for line in stat.splitlines())[cached])
 
 
-def how_ended(status: int) -> str:
+def how_ended(status: int | None) -> str:
     """Return how a process ended, and for SIGKILL how to see whether the kernel sent it because memory ran out.
 
-    `status` is a `Popen.returncode` or the exit code of a shell or container.
+    `status` is a `Popen.returncode` or the exit code of a shell or container; None: it has not ended.
     """
+    if status is None:
+        return "still running"
     how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
     is_killed = status in (-signal.SIGKILL, 128 + signal.SIGKILL)
     return f"{how}; did memory run out? dmesg | grep -i 'killed process'" if is_killed else how

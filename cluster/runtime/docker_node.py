@@ -121,7 +121,7 @@ class NodeContainer:
                 raise HarnessError(
                     f"the container of {self._node.name} ended before it read its task",
                     where=self._container.name,
-                    got=how_ended(process.exit_status() or 0),
+                    got=how_ended(process.exit_status()),
                     next="check that its image has /bin/sh: docker run --rm -it --entrypoint /bin/sh IMAGE",
                 )
             with contextlib.suppress(OSError):  # ENXIO: the shell has not opened the gate yet

@@ -258,9 +258,8 @@ def end_error(who: str, what: str, status: int | None, log: Path, *, kept: bool 
 
     `kept`: the log stays, so that the error names it.
     """
-    how = "still running" if status is None else how_ended(status)
     tail, last = tail_of(log), tail_of(log, LINES_OF_AN_END)
-    said = f"{who} {what} ({how}){known_end_clause(last)}"
+    said = f"{who} {what} ({how_ended(status)}){known_end_clause(last)}"
     where, next = (str(log.parent), log_command(log)) if kept else (None, None)
     fault = fatal_fault_in(last) if status is not None and status >= 0 else None
     if fault is not None:

@@ -180,7 +180,7 @@ def _take_ended(
                 said: str | Path | EbbtideError = ours.recv()
             except (EOFError, OSError):
                 running[ours].process.join(_CLEANS_UP_WITHIN_S)
-                how = how_ended(running[ours].process.exitcode or 0)
+                how = how_ended(running[ours].process.exitcode)
                 said = HarnessError("a run ended without a result", where=str(log), got=how, next="ebbtide clean")
             if not isinstance(said, str):
                 answers[ours] = said

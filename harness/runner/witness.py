@@ -71,5 +71,5 @@ def _read_final_log(session: Session, jars: Sequence[Path]) -> str | None:
             process.kill()
     if process.exit_status() != 0:
         said = output.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
-        return f"Spark's reading ended ({how_ended(process.exit_status() or 0)}): {said[0]}"
+        return f"Spark's reading ended ({how_ended(process.exit_status())}): {said[0]}"
     return None
