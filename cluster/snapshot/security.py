@@ -129,7 +129,7 @@ def security_of(command_config: str | None) -> Security:
 def security_from(path: Path) -> Security:
     """Read a properties file. Raises `UsageError` for what Ebbtide does not support."""
     values = _properties(path)
-    for key in values.keys() - settings_at("producer").keys() - settings_at("librdkafka").keys():
+    for key in sorted(values.keys() - settings_at("producer").keys() - settings_at("librdkafka").keys()):
         if near := nearest_words(key, _READ, most=1):
             raise _wrong(key, "a setting that Kafka does not have", near[0])
     protocol = values.get("security.protocol", "PLAINTEXT").upper()

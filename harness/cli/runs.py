@@ -206,7 +206,7 @@ def _print(rows: list[RecordRow]) -> None:
             print(f"{shlex.quote(row.record)}: {row.why}")
             print(f"  next: {row.next}")
     next_ = ["ebbtide explain RUN    (a record that it lost)"] if any(row.lost or row.own_lost for row in rows) else []
-    if any(row.why is None and not row.plain for row in rows):
+    if any(row.why is None and not row.plain and row.status != "running" for row in rows):
         next_.append("ebbtide analyze RUN    (judges it again)")
     print("\nnext:", "\n      ".join(next_ or ["ebbtide run last-replica-standing --kafka 3.9.1    (a run to judge)"]))
 
