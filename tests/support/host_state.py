@@ -7,6 +7,7 @@ HostState.now().left_since(before, run_id, str(tmp_path)) == []
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +15,39 @@ from pathlib import Path
 from host_turn import HOST
 
 from cluster.host.containers import DockerError, connect
+from cluster.host.ledger import ledgers_dir, shared_dir
+from cluster.host.processes import ProcessId, boot_id, is_alive
 from ebbtide.waiting import WaitExpired, wait_until
 
 _SYSCTLS = ("vm.dirty_writeback_centisecs", "vm.dirty_expire_centisecs", "net.ipv4.ip_forward")
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Held:
+    """The runs that hold write-back, and the values that the last of them puts back."""
+
+    runs: tuple[str, ...] = ()
+    original: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def now(cls) -> _Held:
+        """Runs of other checkouts are among them: a host has one hold."""
+        try:
+            state = json.loads((shared_dir(ledgers_dir()) / "held.json").read_text())
+        except FileNotFoundError:
+            return cls()
+        runs = [run for run, process in state["holders"].items() if is_alive(ProcessId(**process))]
+        if state["boot_id"] != boot_id() or not runs:
+            return cls()
+        return cls(runs=tuple(runs), original=tuple((f"vm.{name}", was) for name, was in state["original"].items()))
+
+
+@dataclass(frozen=True, kw_only=True)
 class HostState:
     """What exists on the host, each as a line of text.
 
-    It has namespaces, mounts, loop devices, processes, interfaces, containers, and sysctls.
+    It has namespaces, mounts, loop devices, processes, interfaces, containers, and sysctls. Settings that a run holds
+    have the values that it puts back.
     """
 
     things: frozenset[str]
@@ -34,7 +58,10 @@ class HostState:
         """The state of the host at this moment, when no other test changes it."""
         HOST.take_back()
         things = [*_namespaces(), *_mounts(), *_loop_devices(), *_processes(), *_interfaces(), *_containers()]
-        return cls(things=frozenset(things), sysctls=tuple((name, _sysctl(name)) for name in _SYSCTLS))
+        held = _Held.now()
+        things += [f"write-back hold of {run}" for run in held.runs]
+        sysctls = {name: _sysctl(name) for name in _SYSCTLS} | dict(held.original)
+        return cls(things=frozenset(things), sysctls=tuple(sysctls.items()))
 
     def left_since(self, before: HostState, *marks: str) -> list[str]:
         """Return what exists now and did not before, and names one of `marks`.

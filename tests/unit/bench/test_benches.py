@@ -81,8 +81,8 @@ def test_every_engine_finds_what_is_planted_in_a_small_record() -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_record_is_judged_beside_busy_loops_by_processes_as_nice_as_the_command() -> None:
-    load = ("--loops", "2", "--only", "in a session each")
+def test_a_record_is_judged_beside_a_busy_loop_by_processes_as_nice_as_the_command() -> None:
+    load = ("--loops", "1", "--only", "in a session each")
     done = run_bench("judge_on_busy_host", str(LOST), *load, "--run-s", "0", "--max-ratio", "20")
     assert_ended_well(done)
     assert [line.split("|")[1].strip() for line in done.stdout.splitlines()[4:]] == ["none", "in a session each"]

@@ -6,8 +6,10 @@ import os
 import subprocess
 from pathlib import Path
 
+import host_state
 import msgspec
 import pytest
+from host_state import HostState
 
 from cluster.host.processes import identify
 from cluster.host.writeback import HELD_SETTINGS, KernelWriteBack, WriteBackHold
@@ -247,3 +249,19 @@ def test_a_hold_of_its_own_folder_changes_nothing_that_is_watched(settings: Path
     _hold("a", settings).undo()
     assert watch.look() is None
     watch.end()
+
+
+def test_the_hold_of_another_run_is_no_leftover_and_ones_own_is(
+    settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_state, "ledgers_dir", lambda: settings.parent / "ledger")
+    before = HostState.now()
+    (settings / "dirty_expire_centisecs").write_text("2999")
+    hold = _hold("a", settings)
+    hold.acquire()
+    held = HostState.now()
+    assert dict(held.sysctls)["vm.dirty_expire_centisecs"] == "2999", "what the run puts back"
+    assert "write-back hold of a" in held.left_since(before, "a")
+    assert "write-back hold of a" not in held.left_since(before, "other")
+    assert hold.undo()
+    assert HostState.now().sysctls == before.sysctls
