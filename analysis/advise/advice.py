@@ -110,7 +110,7 @@ def advise(
         after=after,
         assumed=None if after is None or changes is None else changes.in_words(),
         dangers=tuple(dangers_now(snapshot, today, pattern)),
-        last_holders=tuple(last_holders(snapshot, pattern)),
+        last_holders=tuple(last_holders(snapshot, today, pattern)),
         bring_back=bring_back(snapshot, pattern),
         defects=defects_of(today),
         groups=tuple(advised),
@@ -253,6 +253,8 @@ def unsaid_notes(snapshot: ClusterSnapshot, today: ReleaseFacts, assumed: Assump
     if ELR_VERSION in left and today.has_elr:
         new = ", as in a new cluster of 4.1 or later" if Version(today.kafka) >= FIRST_WITH_ELR_ON else ""
         notes.append(f"no file says whether the ELR is on: off is assumed; for on{new}: --assume {ELR_VERSION}=1")
+    if not today.is_elr_on and any(one.elr for topic in snapshot.topics for one in topic.partitions):
+        notes.append(f"the column Elr has brokers, which do not count: Kafka {today.shown}, {today.elr}, is assumed")
     if METADATA_VERSION in left:
         notes.append("no file has the metadata.version: that of the release is assumed")
     return notes
@@ -288,9 +290,10 @@ def _notes(
     ]
     if not snapshot.is_planned and not any(broker.configs for broker in snapshot.brokers):
         notes.append("no broker's configs are known; the advice takes Kafka's defaults")
-    if any(group.settings.unclean for group in groups) or any(
-        broker.configs.get(UNCLEAN) == "true" for broker in snapshot.brokers
-    ):
+    are_unread = snapshot.controllers is None or set(snapshot.controllers) - {one.id for one in snapshot.brokers}
+    settings = [*(group.settings.unclean for group in groups)]
+    settings += [broker.configs.get(UNCLEAN) == "true" for broker in snapshot.brokers]
+    if are_unread and any(settings):
         notes.append(f"the controllers decide on unclean elections, and their own static {UNCLEAN} cannot be read")
     was_off = not today.is_elr_on and ELR_VERSION not in snapshot.unsaid
     if was_off and after is not None and after.kafka != today.kafka and after.has_elr and not after.is_elr_on:

@@ -49,14 +49,17 @@ _WORDS = {True: {"has": "has", "is_": "is", "it": "it"}, False: {"has": "have", 
 """The words for one partition, and for several."""
 
 
-def last_holders(snapshot: ClusterSnapshot, pattern: str = "*") -> list[LastHolder]:
+def last_holders(snapshot: ClusterSnapshot, release: ReleaseFacts, pattern: str = "*") -> list[LastHolder]:
     """Return the brokers that must not be stopped: the only one in sync of a partition with several replicas.
 
-    A partition without a leader has no running broker in sync: its last one is brought back.
+    A partition without a leader has no running broker in sync: its last one is brought back. Of one with another
+    eligible replica that runs, the leader may stop.
     """
     held: dict[int, list[str]] = {}
+    eligible = {one.id for one in snapshot.brokers} if release.is_elr_on else set()
     for _, name, partition in partitions_of(snapshot, pattern):
-        if len(partition.isr) == 1 and len(final_replicas(partition)) > 1 and partition.leader >= 0:
+        is_last = len(partition.isr) == 1 and not eligible & set(partition.elr or ())
+        if is_last and len(final_replicas(partition)) > 1 and partition.leader >= 0:
             held.setdefault(partition.isr[0], []).append(name)
     return [
         LastHolder(broker=broker, count=len(names), examples=tuple(names[:EXAMPLES_MAX]))

@@ -136,6 +136,8 @@ def ask_down(
         if why := _not_searched(partition, release, settings.rf):
             unknown.setdefault(why, []).append(name)
             continue
+        if not release.is_elr_on:  # what an ELR that was on has left elects nobody
+            partition = msgspec.structs.replace(partition, elr=(), last_known_elr=())
         ask = _Partition(partition, settings.effective_min_isr, settings.flushes_each_record, settings.unclean, live)
         now, then = desk.standing(ask, frozenset()), desk.standing(ask, down)
         # What one replica loses is a line of the advice: no partition is in danger by its settings alone.

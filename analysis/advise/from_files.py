@@ -16,7 +16,7 @@ from ebbtide.scenario.model import MAX_BROKERS, ClusterSpec, Scenario
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import brief_text_of
 from ebbtide.shown_text import plural, some_of
-from ebbtide.snapshot.described import DescribedNode, FileFacts
+from ebbtide.snapshot.described import BROKER_DEFAULTS, DescribedNode, FileFacts
 from ebbtide.snapshot.planned import NEXT_TOPIC, NEXT_TOPIC_MEANS
 
 CONTROLLERS_MAX = 3
@@ -123,8 +123,11 @@ def _nodes(brokers: int, controllers: int, cluster: ClusterSpec, facts: FileFact
     if any("broker.rack" in one.properties for one in facts.brokers):
         yield "racks: a scenario has brokers only"
     values = [{key: value for key, value in one.properties.items() if key != "node.id"} for one in facts.brokers]
-    if differing := sorted({key for one in values for key in one if one[key] != values[0].get(key)} - _OF_ONE_NODE):
-        yield f"what brokers have in common counts: of {', '.join(differing[:_NAMED_MAX])} the first one's value"
+    differing = {key for one in values for key in one if one[key] != values[0].get(key)} - _OF_ONE_NODE
+    read = differing & {*BROKER_DEFAULTS}
+    for names, counts in ((read, "the weakest value"), (differing - read, "the first one's value")):
+        if names:
+            yield f"brokers differ in {', '.join(sorted(names)[:_NAMED_MAX])}: here all have {counts}"
 
 
 _OF_ONE_NODE = frozenset({"listeners", "advertised.listeners", "log.dirs", "log.dir", "broker.id", "broker.rack"})

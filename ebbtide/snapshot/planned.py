@@ -96,7 +96,10 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
     if first is not None and without and facts.topics:
         them = f"broker {without[0]}" if len(without) == 1 else f"{len(without)} brokers"
         notes.append(f"no file is of {them}: {first.name} is assumed there")
-    elects_unclean = any(one.properties.get(UNCLEAN, "").lower() == "true" for one in facts.controllers)
+    unclean = [one.properties.get(UNCLEAN, "").lower() == "true" for one in facts.controllers]
+    elects_unclean = any(unclean)
+    if elects_unclean and not all(unclean):
+        notes.append(f"controllers differ in {UNCLEAN}: true counts, because each of them may come to lead")
     has_elr = _may_have_elr(facts)
     min_isr = _lowest(facts.controllers, MIN_ISR) if has_elr and facts.controllers else None
     if not facts.controllers and has_elr and any(MIN_ISR in one.properties for one in facts.brokers):

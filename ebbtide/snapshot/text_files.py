@@ -185,7 +185,12 @@ def read_configs(path: Path, text: str) -> FileFacts:
     )
 
 
-_LISTINGS = {TOPICS_LIST: read_topics, FEATURES_LIST: read_features, CONFIGS_LIST: read_configs}
+_LISTINGS = {
+    TOPICS_LIST: ("Topic:", read_topics),
+    FEATURES_LIST: ("Feature:", read_features),
+    CONFIGS_LIST: (" configs for ", read_configs),
+}
+"""What each listing has in its lines, and its reader, which passes over the lines of others: a file may have several."""
 BYTES_MAX = 64 << 20
 
 
@@ -218,7 +223,7 @@ def describe_files(paths: Sequence[Path], assumed: Mapping[str, str] | None = No
         text = content.decode("utf-8-sig", "replace")
         kind = what_is(content)
         if kind in _LISTINGS:
-            facts.append(_LISTINGS[kind](path, text))
+            facts += [read(path, text) for name, (words, read) in _LISTINGS.items() if name == kind or words in text]
         elif kind == SERVER_PROPERTIES:
             alike = sum(one.name == path.name for one in paths)
             name = path.name if alike == 1 else str(path)

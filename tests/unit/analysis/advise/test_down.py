@@ -7,6 +7,7 @@ import pytest
 from made_snapshots import ELR, brokers, cluster, topic
 
 from analysis.advise.controllers import controllers_note
+from analysis.advise.danger import last_holders
 from analysis.advise.down import ONE_MORE, DownAnswer, ask_down, parse_down
 from analysis.advise.release import release_of
 from ebbtide.errors import UsageError
@@ -46,6 +47,18 @@ def test_with_the_elr_acks_stop_and_nothing_is_at_risk() -> None:
 def test_a_new_disk_empties_the_elr_where_the_bug_is() -> None:
     assert down(on("4.1", 3, 2), "1,2").at_risk == {DISK: ("a-0",)}
     assert down(on("4.3", 3, 2), "1,2").at_risk == {}
+
+
+@pytest.mark.parametrize(
+    ("features", "leaderless", "not_to_be_stopped"), [({ELR: 1}, (), []), ({ELR: 0}, ("a-0",), [1])]
+)
+def test_only_an_elr_that_is_on_has_the_next_leader(
+    features: dict[str, int], leaderless: tuple[str, ...], not_to_be_stopped: list[int]
+) -> None:
+    partition = {"isr": (1,), "elr": (2,)}
+    snapshot = cluster("4.3", topic("a", 3, 2, partition=partition), features=features)
+    assert down(snapshot, "1").leaderless == leaderless
+    assert [one.broker for one in last_holders(snapshot, release_of(snapshot))] == not_to_be_stopped
 
 
 def test_a_replica_that_is_out_of_the_isr_may_go() -> None:

@@ -11,6 +11,7 @@ from analysis.advise.advice import advise
 from analysis.advise.danger import bring_back, last_holders
 from analysis.advise.groups import broker_level, differing_configs
 from analysis.advise.headline import headline
+from analysis.advise.release import assumed_release
 from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot, read_snapshot, write_snapshot
 from ebbtide.snapshot.planned import NEXT_TOPIC
@@ -65,7 +66,7 @@ def test_brokers_that_no_isr_of_a_leader_has_are_not_alive(tmp_path: Path) -> No
     """Kafka elects a live broker of an ISR, so a partition without a leader has none."""
     snapshot = read(tmp_path, topics=TOPICS)
     assert [one.id for one in snapshot.brokers] == [1, 2]
-    assert last_holders(snapshot) == []
+    assert last_holders(snapshot, assumed_release("3.9.1", {})) == []
     assert bring_back(snapshot) == (
         "bring brokers 3 and 4 back, with their disks: they have replicas of 2 partitions, of which 1 has no leader; "
         "broker 4 before the others: it was in sync"
@@ -260,6 +261,26 @@ def test_dynamic_configs_count_above_a_file(tmp_path: Path) -> None:
         in read(tmp_path, server=SERVER, configs=CONFIGS).assumed
     )
     assert second.configs["unclean.leader.election.enable"] == "true"
+
+
+@pytest.mark.parametrize("listings", [(LED, CONFIGS, FEATURES), (CONFIGS, FEATURES, LED), (FEATURES, LED, CONFIGS)])
+def test_listings_in_one_file_are_read_as_in_files_of_their_own(tmp_path: Path, listings: tuple[str, ...]) -> None:
+    own = read(tmp_path, topics=LED, configs=CONFIGS, features=FEATURES)
+    together = read(tmp_path, all="".join(listings))
+    assert (together.topics, together.features, together.assumed) == (own.topics, own.features, own.assumed)
+    assert [one.configs for one in together.brokers] == [one.configs for one in own.brokers]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "assumed"), [("3.9.1", "3.9.1, no ELR"), ("4.3.1", "4.3.1, ELR off")]
+)
+def test_an_elr_that_the_release_has_not_or_not_on_is_noted(
+    tmp_path: Path, kafka: str, assumed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "topics.txt").write_text(LED)
+    main(["advise", str(tmp_path / "topics.txt"), "--assume", f"kafka={kafka}"])
+    said = typed_next(capsys.readouterr().out)
+    assert f"the column Elr has brokers, which do not count: Kafka {assumed}, is assumed" in said
 
 
 def test_a_broker_whose_configs_are_all_listed_needs_no_other_file(tmp_path: Path) -> None:
