@@ -150,8 +150,9 @@ class ProcessFaults:
                 raise
             # A file is written to the volume before its node starts.
             raise StepImpossible(
-                f"the volume of {self._injector.node_names([node])} is in trouble: use mend-disk before start",
-                got=str(error),
+                f"the volume of {self._injector.node_names([node])} takes no writes",
+                got=error.strerror,
+                next="mend-disk the node before it starts",
             ) from None
         # A node on a volume in trouble may die again.
         if sound:

@@ -190,7 +190,7 @@ _LISTINGS = {
     FEATURES_LIST: ("Feature:", read_features),
     CONFIGS_LIST: (" configs for ", read_configs),
 }
-"""What each listing has in its lines, and its reader, which passes over the lines of others: a file may have several."""
+"""Words that only this listing has, and its reader, which passes over other lines: a file may have several listings."""
 BYTES_MAX = 64 << 20
 
 

@@ -271,9 +271,7 @@ def test_listings_in_one_file_are_read_as_in_files_of_their_own(tmp_path: Path, 
     assert [one.configs for one in together.brokers] == [one.configs for one in own.brokers]
 
 
-@pytest.mark.parametrize(
-    ("kafka", "assumed"), [("3.9.1", "3.9.1, no ELR"), ("4.3.1", "4.3.1, ELR off")]
-)
+@pytest.mark.parametrize(("kafka", "assumed"), [("3.9.1", "3.9.1, no ELR"), ("4.3.1", "4.3.1, ELR off")])
 def test_an_elr_that_the_release_has_not_or_not_on_is_noted(
     tmp_path: Path, kafka: str, assumed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
