@@ -156,7 +156,7 @@ def test_after_the_block_records_are_judged_without_the_rule(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("body", "more", "why"),
     [
-        ('raise KeyError("x")', "", "the checker failed: KeyError: 'x' (ours.py, line 6)"),
+        ('raise KeyError("x")', "", "the checker failed: KeyError: 'x' (ours.py, line 5)"),
         ("return finding(exercised=1)", "", "the checker failed: TypeError: finding() missing 1"),
         ("return None", "", "the checker failed: TypeError: the check returned a NoneType, not a Finding"),
         ('return finding(exercised=1, violations=[{"where": print}])', "", "the checker failed: TypeError"),
@@ -203,10 +203,10 @@ def test_a_rule_that_need_not_be_known_leaves_the_outcome_open_to_the_others(
             "ours",
             RULE.format(body=VIOLATED, more=', needed="sometimes"'),
             "the rule file cannot be loaded",
-            ", line 8",
+            ", line 7",
         ),
-        ("ours", RULE.format(body=VIOLATED, more=', parts=("sent",)'), "the rule file cannot be loaded", ", line 8"),
-        ("ours", RULE.format(body=VIOLATED, more=', parts="sends"'), "the rule file cannot be loaded", ", line 8"),
+        ("ours", RULE.format(body=VIOLATED, more=', parts=("sent",)'), "the rule file cannot be loaded", ", line 7"),
+        ("ours", RULE.format(body=VIOLATED, more=', parts="sends"'), "the rule file cannot be loaded", ", line 7"),
         ("ours", "x = 1", "the file has no rule", ""),
         ("ours", "RULE = 1", "the file has no rule", ""),
         ("lost", "", "another rule has this name", ""),
