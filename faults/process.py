@@ -152,7 +152,7 @@ class ProcessFaults:
             raise StepImpossible(
                 f"the volume of {self._injector.node_names([node])} takes no writes",
                 got=error.strerror,
-                next="mend-disk the node before it starts",
+                next="run mend-disk for this node before its start",
             ) from None
         # A node on a volume in trouble may die again.
         if sound:

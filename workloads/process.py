@@ -52,7 +52,7 @@ class StatusFile:
 
     @classmethod
     def create(cls, path: Path, slots: int) -> StatusFile:
-        """Make the file anew, all counters 0, state STARTING. Raises `HarnessError`."""
+        """Make a new file, all counters 0, state STARTING. Raises `HarnessError`."""
         size = 8 * (_HEAD_SLOTS + slots) + TEXT_BYTES
         try:
             # The harness must not open an incomplete file.

@@ -40,10 +40,10 @@ _KAFKAS_MODULES = (
     "IAMLoginModule",
 )
 _OPTION = "--command-config"
-_STORE_KEYS = [f"ssl.{store}.{key}" for store in ("truststore", "keystore") for key in ("location", "password", "type")]
-_SASL_KEYS = ["sasl.mechanism", "sasl.jaas.config", "sasl.oauthbearer.token.endpoint.url"]
-_READ = ["security.protocol", "ssl.key.password", "ssl.endpoint.identification.algorithm", *_STORE_KEYS, *_SASL_KEYS]
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+_STORE_KEYS = [f"ssl.{store}.{key}" for store in ("truststore", "keystore") for key in ("location", "password", "type")]
+_SASL_KEYS = ["sasl.mechanism", "sasl.jaas.config", _ENDPOINT]
+_READ = ["security.protocol", "ssl.key.password", "ssl.endpoint.identification.algorithm", *_STORE_KEYS, *_SASL_KEYS]
 _TRIMMED = "".join(map(chr, range(0x21)))
 """What Java's `trim` takes off a value, and so Kafka off most of its properties."""
 _MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": MECHANISMS[1:3]}
