@@ -39,6 +39,7 @@ def main() -> None:
             "group.id": "shipping",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            "session.timeout.ms": 6000,  # how long the group waits for a member that died
         }
     )
     consumer.subscribe([args.topic])
