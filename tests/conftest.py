@@ -31,7 +31,7 @@ hypothesis.settings.load_profile("ebbtide")
 collect_ignore = ["sample_project"]
 """A project of its own, which is tested as a whole."""
 
-PRIORITY, LATER = os.getpriority(os.PRIO_PROCESS, 0), 5
+PRIORITY, LATER = os.getpriority(os.PRIO_PROCESS, 0), 15
 """The nice value of tests that have the host, and how much higher it is for all others."""
 
 NEED_ROOT = ("live", "root")
@@ -120,6 +120,7 @@ def _session() -> Iterator[SparkSession]:
     _set_priority(PRIORITY + LATER)
     with session() as spark:
         _set_priority(priority)
+        _leave_cores_to_other_sessions()
         yield spark
 
 
@@ -152,6 +153,18 @@ def _set_priority(priority: int) -> None:
             # A thread may have ended, and root of a container may have no such right.
             with contextlib.suppress(PermissionError, ProcessLookupError):
                 os.setpriority(os.PRIO_PROCESS, int(thread), min(priority, 19))
+
+
+def _leave_cores_to_other_sessions() -> None:
+    """Let the child processes with a session of their own be as nice as tests that do not have the host.
+
+    Linux shares the cores among sessions first: within a session alone a nice value counts.
+    """
+    children = " ".join(found.read_text() for found in Path("/proc/self/task").glob("*/children"))
+    for child in children.split():
+        with contextlib.suppress(OSError):
+            if os.getsid(int(child)) == int(child):
+                Path(f"/proc/{child}/autogroup").write_text(str(LATER))
 
 
 @pytest.hookimpl(wrapper=True)
