@@ -142,7 +142,7 @@ class Walk:
         sets = list(one.sets)
         for broker in brokers:
             sets[self._place[broker]] = rule(sets[self._place[broker]])
-        return one if (changed := tuple(sets)) == one.sets else one._replace(sets=changed)
+        return one._replace(sets=tuple(sets))
 
     # ---- what members of the ISR surely hold by a moment
 
