@@ -12,7 +12,7 @@ from analysis.advise.answers import STATES_MAX, ModelDesk
 from analysis.advise.assumption import KAFKA, Assumption, level_in_words, parse_assumption
 from analysis.advise.controllers import controllers_note
 from analysis.advise.danger import DangerNow, LastHolder, bring_back, dangers_now, last_holders
-from analysis.advise.events import AdvisedEvent, event_for, fixed_events
+from analysis.advise.events import event_for, fixed_events
 from analysis.advise.groups import (
     TopicGroup,
     brokers_in_words,
@@ -29,10 +29,10 @@ from analysis.advise.prices import Prices, release_prices, topic_prices
 from analysis.advise.release import ReleaseFacts, release_of
 from analysis.advise.remedies import remedies_for
 from ebbtide.errors import UsageError
+from ebbtide.releases.first_with import ELR_BY_DEFAULT
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from ebbtide.shown_text import plural
 from ebbtide.snapshot.model import UNCLEAN, ClusterSnapshot, SnapshotBroker
-from ebbtide.snapshot.planned import FIRST_WITH_ELR_ON
 
 ADVICE_VERSION = 1
 
@@ -104,6 +104,9 @@ def advise(
         advised.append(_advised_group(group, snapshot, desk, later, assumed))
     advised.sort(key=group_badness)
     notes, doubts = _notes(snapshot, groups, today, after, assumed)
+    if unchanged and not changes_nothing:
+        same = "of the assumed values, the cluster has these today, so they change nothing"
+        notes.append(f"{same}: {', '.join(unchanged)}")
     return Advice(
         snapshot=snapshot,
         release=today,
@@ -115,18 +118,12 @@ def advise(
         defects=defects_of(today),
         groups=tuple(advised),
         changes=tuple(_with_worse(best_changes(advised), groups, desk, snapshot)),
-        notes=(*notes, *_unchanged_notes(unchanged, changes_nothing)),
+        notes=tuple(notes),
         doubts=doubts,
         prices={} if after is None else release_prices(today, after),
         unchanged=tuple(unchanged),
         changes_nothing=changes_nothing,
     )
-
-
-def _unchanged_notes(unchanged: Sequence[str], changes_nothing: bool) -> list[str]:
-    if not unchanged or changes_nothing:
-        return []
-    return [f"of the assumed values, the cluster has these today, so they change nothing: {', '.join(unchanged)}"]
 
 
 def releases_of(
@@ -162,25 +159,31 @@ def _advised_group(
     assumed: Assumption | None,
 ) -> AdvisedGroup:
     lines = lines_for(group, desk)
-    note = desk.release.min_isr_note(group.settings.rf, group.settings.min_isr)
-    remedies = remedies_for(group, lines, desk, snapshot.features)
-    if later is None or assumed is None:
-        advised = [_advised_line(line.event.key, line, None, group, desk) for line in lines]
-        return AdvisedGroup(group=group, after=None, lines=tuple(advised), remedies=tuple(remedies), min_isr_note=note)
-    changed = assumed.group(group)
-    pairs = list(paired_lines(lines, group, desk, lines_for(changed, later), changed, later))
-    pairs.sort(key=lambda pair: min(pair[1].badness, pair[2].badness))
-    known = {line.event.key for line in lines}
-    advised = [
-        _advised_line(key, line, other, group, desk, only_for_after=key not in known) for key, line, other in pairs
-    ]
+    today = {line.event.key for line in lines}
+    changed: TopicGroup | None = None
+    prices: Prices = {}
+    pairs: list[tuple[str, AdviceLine, AdviceLine | None]] = [(line.event.key, line, None) for line in lines]
+    if later is not None and assumed is not None:
+        changed = assumed.group(group)
+        both = list(paired_lines(lines, group, desk, lines_for(changed, later), changed, later))
+        pairs = [*sorted(both, key=lambda pair: min(pair[1].badness, pair[2].badness))]
+        prices = topic_prices(assumed.values, group.settings, changed.settings, later.release)
     return AdvisedGroup(
         group=group,
         after=changed,
-        lines=tuple(advised),
-        remedies=tuple(remedies),
-        prices=topic_prices(assumed.values, group.settings, changed.settings, later.release),
-        min_isr_note=note,
+        lines=tuple(
+            AdvisedLine(
+                key=key,
+                today=line,
+                after=after,
+                measured=measured_of(line.event, group.settings, desk.release),
+                only_for_after=key not in today,
+            )
+            for key, line, after in pairs
+        ),
+        remedies=tuple(remedies_for(group, lines, desk, snapshot.features)),
+        prices=prices,
+        min_isr_note=desk.release.min_isr_note(group.settings.rf, group.settings.min_isr),
     )
 
 
@@ -213,47 +216,31 @@ def paired_lines(
     changed: TopicGroup,
     later: ModelDesk,
 ) -> Iterator[tuple[str, AdviceLine, AdviceLine]]:
-    """Yield each event of either side by its key, with what it does today and after the change."""
+    """Yield each event of either side by its key, with what it does today and after the change.
+
+    An event that takes down more replicas than a side has is that of all of them.
+    """
     today, after = ({line.event.key: line for line in side} for side in (lines, later_lines))
     for key, line in {**after, **today}.items():
         yield (
             key,
-            today.get(key) or line_of(line.event, group, desk),
-            after.get(key) or line_of(line.event, changed, later),
+            today.get(key) or line_for(event_for(line.event, group, desk.release), group, desk),
+            after.get(key) or line_for(event_for(line.event, changed, later.release), changed, later),
         )
-
-
-def line_of(event: AdvisedEvent, group: TopicGroup, desk: ModelDesk) -> AdviceLine:
-    """Return the line of an event; one that takes down more replicas than there are is that of all of them."""
-    return line_for(event_for(event, group, desk.release), group, desk)
-
-
-def _advised_line(
-    key: str,
-    line: AdviceLine,
-    after: AdviceLine | None,
-    group: TopicGroup,
-    desk: ModelDesk,
-    *,
-    only_for_after: bool = False,
-) -> AdvisedLine:
-    return AdvisedLine(
-        key=key,
-        today=line,
-        after=after,
-        measured=measured_of(line.event, group.settings, desk.release),
-        only_for_after=only_for_after,
-    )
 
 
 def unsaid_notes(snapshot: ClusterSnapshot, today: ReleaseFacts, assumed: Assumption | None) -> list[str]:
     """Return sentences on the feature levels that neither a file nor an assumption says."""
     left = set(snapshot.unsaid) - set(assumed.values if assumed is not None else ())
     notes = []
-    if ELR_VERSION in left and today.has_elr:
-        new = ", as in a new cluster of 4.1 or later" if Version(today.kafka) >= FIRST_WITH_ELR_ON else ""
+    has_eligible = any(one.elr for topic in snapshot.topics for one in topic.partitions)
+    if ELR_VERSION in left and today.is_elr_on:
+        off = f"if it was turned off since: --assume {ELR_VERSION}=0"
+        notes.append(f"the column Elr has brokers, which only an ELR that is on puts there: on is assumed; {off}")
+    elif ELR_VERSION in left and today.has_elr:
+        new = ", as in a new cluster of 4.1 or later" if Version(today.kafka) >= ELR_BY_DEFAULT else ""
         notes.append(f"no file says whether the ELR is on: off is assumed; for on{new}: --assume {ELR_VERSION}=1")
-    if not today.is_elr_on and any(one.elr for topic in snapshot.topics for one in topic.partitions):
+    if not today.is_elr_on and has_eligible:
         notes.append(f"the column Elr has brokers, which do not count: Kafka {today.shown}, {today.elr}, is assumed")
     if METADATA_VERSION in left:
         notes.append("no file has the metadata.version: that of the release is assumed")
@@ -293,7 +280,7 @@ def _notes(
     are_unread = snapshot.controllers is None or set(snapshot.controllers) - {one.id for one in snapshot.brokers}
     settings = [*(group.settings.unclean for group in groups)]
     settings += [broker.configs.get(UNCLEAN) == "true" for broker in snapshot.brokers]
-    if are_unread and any(settings):
+    if are_unread and not snapshot.knows_controllers and any(settings):
         notes.append(f"the controllers decide on unclean elections, and their own static {UNCLEAN} cannot be read")
     was_off = not today.is_elr_on and ELR_VERSION not in snapshot.unsaid
     if was_off and after is not None and after.kafka != today.kafka and after.has_elr and not after.is_elr_on:

@@ -28,6 +28,7 @@ class AdviceComparison(msgspec.Struct, frozen=True, kw_only=True):
     """What differs between two snapshots of a cluster.
 
     `changes` are the topics whose settings or answers differ. `in_danger_*` count partitions when each was read.
+    `notes_*` are those of each answer.
     """
 
     headline_before: str
@@ -40,6 +41,8 @@ class AdviceComparison(msgspec.Struct, frozen=True, kw_only=True):
     alike: int
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
+    notes_before: tuple[str, ...]
+    notes_after: tuple[str, ...]
 
 
 def compare_advice(before: Advice, after: Advice) -> AdviceComparison:
@@ -61,19 +64,17 @@ def compare_advice(before: Advice, after: Advice) -> AdviceComparison:
     return AdviceComparison(
         headline_before=headline(before).text,
         headline_after=headline(after).text,
-        kafka_before=_release(before),
-        kafka_after=_release(after),
+        kafka_before=f"{before.release.shown}, {before.release.elr}",
+        kafka_after=f"{after.release.shown}, {after.release.elr}",
         in_danger_before=sum(one.count for one in before.dangers),
         in_danger_after=sum(one.count for one in after.dangers),
         changes=tuple(changes),
         alike=alike,
         only_before=tuple(name for name in groups[0] if name not in groups[1]),
         only_after=tuple(name for name in groups[1] if name not in groups[0]),
+        notes_before=before.notes,
+        notes_after=after.notes,
     )
-
-
-def _release(advice: Advice) -> str:
-    return f"{advice.release.shown}, {advice.release.elr}"
 
 
 def _groups_by_topic(advice: Advice) -> dict[str, int]:

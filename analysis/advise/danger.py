@@ -45,7 +45,10 @@ _KINDS: tuple[tuple[str, str], ...] = (
 )
 
 
-_WORDS = {True: {"has": "has", "is_": "is", "it": "it"}, False: {"has": "have", "is_": "are", "it": "them"}}
+WORDS = {
+    True: {"has": "has", "is_": "is", "it": "it", "stops": "stops"},
+    False: {"has": "have", "is_": "are", "it": "them", "stops": "stop"},
+}
 """The words for one partition, and for several."""
 
 
@@ -56,9 +59,9 @@ def last_holders(snapshot: ClusterSnapshot, release: ReleaseFacts, pattern: str 
     eligible replica that runs, the leader may stop.
     """
     held: dict[int, list[str]] = {}
-    eligible = {one.id for one in snapshot.brokers} if release.is_elr_on else set()
+    live = {one.id for one in snapshot.brokers}
     for _, name, partition in partitions_of(snapshot, pattern):
-        is_last = len(partition.isr) == 1 and not eligible & set(partition.elr or ())
+        is_last = len(partition.isr) == 1 and not live & set(release.counted(partition).elr or ())
         if is_last and len(final_replicas(partition)) > 1 and partition.leader >= 0:
             held.setdefault(partition.isr[0], []).append(name)
     return [
@@ -97,7 +100,7 @@ def dangers_now(snapshot: ClusterSnapshot, release: ReleaseFacts, pattern: str =
     return [
         DangerNow(
             kind=kind,
-            what=what.format_map(_WORDS[len(found[kind]) == 1]),
+            what=what.format_map(WORDS[len(found[kind]) == 1]),
             count=len(found[kind]),
             examples=tuple(found[kind][:EXAMPLES_MAX]),
         )

@@ -43,6 +43,8 @@ ONE_MORE = {
     "disk": "another broker dies, and returns with an empty disk",
 }
 """What may go wrong once the brokers are down."""
+UNSEEN = "no file lists the partitions"
+"""Why nothing is known of a topic: nobody knows which brokers have it."""
 
 Risk = Literal["survives", "loses", "unknown"]
 DownSays = Literal["safe", "not safe", "unknown"]
@@ -53,8 +55,8 @@ class DownAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     `leaderless`, `refused` (no ack with acks=all) and `at_risk` have what is worse than now. `at_risk`: by what goes
     wrong next, those that can lose an acks=all record. `already`: those that are so now, too. `unknown`: by the reason,
-    those without an answer. `quorum`: what becomes of the controllers, if the brokers are some of them. `notes`: what
-    is not known, or assumed.
+    those without an answer, and topics of which no file lists a partition. `quorum`: what becomes of the controllers,
+    if the brokers are some of them. `notes`: what is not known, or assumed.
     """
 
     brokers: tuple[int, ...]
@@ -126,18 +128,19 @@ def ask_down(
     live = frozenset(one.id for one in snapshot.brokers)
     defaults = broker_level(snapshot)
     desk = _Desk(release, states_max)
-    hosted = [one for one in partitions_of(snapshot, pattern) if down & set(one[2].replicas)]
+    asked = list(partitions_of(snapshot, pattern))
+    unseen = {} if snapshot.is_planned else {topic.name: None for topic, _, _ in asked if topic.is_planned}
+    hosted = [one for one in asked if down & set(one[2].replicas) and one[0].name not in unseen]
     leaderless, refused, already = [], [], []
     at_risk: dict[str, list[str]] = {}
-    unknown: dict[str, list[str]] = {}
-    for done, (topic, name, partition) in enumerate(hosted):
+    unknown = {UNSEEN: list(unseen)} if unseen else {}
+    for done, (topic, name, listed) in enumerate(hosted):
         progress(done, len(hosted))
+        partition = release.counted(listed)
         settings = settings_of({**defaults, **topic.configs}, len(final_replicas(partition)))
-        if why := _not_searched(partition, release, settings.rf):
+        if why := _not_searched(partition, settings.rf):
             unknown.setdefault(why, []).append(name)
             continue
-        if not release.is_elr_on:  # what an ELR that was on has left elects nobody
-            partition = msgspec.structs.replace(partition, elr=(), last_known_elr=())
         ask = _Partition(partition, settings.effective_min_isr, settings.flushes_each_record, settings.unclean, live)
         now, then = desk.standing(ask, frozenset()), desk.standing(ask, down)
         # What one replica loses is a line of the advice: no partition is in danger by its settings alone.
@@ -187,12 +190,12 @@ def _quorum(snapshot: ClusterSnapshot, down: AnySet[int]) -> tuple[bool, str] | 
     return True, f"{rest}: no leader is elected, and no metadata changes"
 
 
-def _not_searched(partition: SnapshotPartition, release: ReleaseFacts, rf: int) -> str | None:
+def _not_searched(partition: SnapshotPartition, rf: int) -> str | None:
     if partition.adding or partition.removing:
         return "being reassigned"
     if rf > MAX_BROKERS:
         return f"the model has at most {MAX_BROKERS} brokers"
-    if release.is_elr_on and partition.elr is None and len(partition.isr) < rf:
+    if partition.elr is None and len(partition.isr) < rf:
         return "the brokers did not say who is in the ELR"
     return None
 

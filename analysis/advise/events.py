@@ -112,21 +112,18 @@ def fixed_events(group: TopicGroup, release: ReleaseFacts) -> Iterator[AdvisedEv
         budget={"power_losses": rf},
         shown_by=("rolling-power-loss",),
     )
-    yield AdvisedEvent(
-        key="disk",
-        what="a broker dies, and returns with an empty disk",
-        when=IN_SYNC,
-        likelihood="common",
-        budget={"kills": 1, "disks": 1},
-        count=1,
-    )
-    yield AdvisedEvent(
+    one_disk = "a broker dies, and returns with an empty disk"
+    yield _emptied(1, key="disk", what=one_disk, likelihood="common")
+    if count := min(rf, group.in_containers):
+        all_new = f"{_how_many(count, count == rf)} brokers get new containers, with empty disks"
+        what = "a broker gets a new container, with an empty disk" if count == 1 else all_new
+        yield _emptied(count, key="containers", what=what, likelihood="routine")
+    yield _emptied(
+        1,
         key="disk-worst",
-        what="a broker dies, and returns with an empty disk",
+        what=one_disk,
         when=WORST,
         likelihood="rare",
-        budget={"kills": 1, "disks": 1},
-        count=1,
         findings=("late-directory",),
         shown_by=("stale-isr-join",) if release.variant == "kraft" else ("last-replica-disk-replaced",),
     )
@@ -224,14 +221,12 @@ def disks_event(count: int, group: TopicGroup, *, rack: bool = False) -> Advised
         what = f"a rack{replicas} loses its disks"
     else:
         what = f"{_how_many(count, count == group.settings.rf)} brokers die, and return with empty disks"
-    return AdvisedEvent(
-        key="rack-disks" if rack else f"disks-{count}",
-        what=what,
-        when=IN_SYNC,
-        likelihood="rare",
-        budget={"kills": count, "disks": count},
-        count=count,
-    )
+    return _emptied(count, key="rack-disks" if rack else f"disks-{count}", what=what, likelihood="rare")
+
+
+def _emptied(count: int, *, when: When = IN_SYNC, **values: Any) -> AdvisedEvent:
+    """Return the event that so many brokers die together, and return with empty disks."""
+    return AdvisedEvent(when=when, budget={"kills": count, "disks": count}, count=count, **values)
 
 
 def _how_many(count: int, all_replicas: bool) -> str:
@@ -250,11 +245,10 @@ def event_for(event: AdvisedEvent, group: TopicGroup, release: ReleaseFacts) -> 
         if fixed.key == event.key:
             return fixed
     rf = group.settings.rf
-    if event.count and event.key.startswith(("power-", "rack-power")):
-        count = min(event.count, rf)
+    count = min(event.count, rf)
+    if count and event.key.startswith(("power-", "rack-power")):
         return power_event(count, event.when, group, rack=event.key == "rack-power")
     if event.key.startswith(("disks-", "rack-disks")):
-        count = min(event.count, rf)
         return disks_event(count, group, rack=event.key == "rack-disks")
     budget = {
         name: min(value, rf) if name in ("power_losses", "kills", "stops") else value

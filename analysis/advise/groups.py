@@ -64,7 +64,8 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
 class TopicGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Topics that are alike. `rack_replicas`: the most replicas that a partition has in one rack; 0 if unknown.
 
-    `on_one_host`: all brokers are, so that they lose power together.
+    `on_one_host`: all brokers are, so that they lose power together. `in_containers`: how many brokers have an
+    empty disk in a new container.
     """
 
     settings: GroupSettings
@@ -73,6 +74,7 @@ class TopicGroup(msgspec.Struct, frozen=True, kw_only=True):
     rack_replicas: int
     brokers: int
     on_one_host: bool = False
+    in_containers: int = 0
 
     def topics_in_words(self, most: int = 4) -> str:
         """Return some names, and how many there are."""
@@ -111,6 +113,7 @@ def groups_of(snapshot: ClusterSnapshot, pattern: str = "*") -> list[TopicGroup]
             rack_replicas=together[settings],
             brokers=brokers,
             on_one_host=snapshot.on_one_host,
+            in_containers=sum(not broker.keeps_disk for broker in snapshot.brokers),
         )
         for settings, count in sorted(counted.items(), key=lambda one: (-one[1], one[0].in_words()))
     ]

@@ -10,7 +10,7 @@ from analysis.advise.advice import Advice, unasked_brokers
 from analysis.advise.advised import AdvisedLine
 from analysis.advise.groups import brokers_in_words
 from analysis.advise.overview import topics_losing_by
-from ebbtide.shown_text import plural
+from ebbtide.shown_text import plural, some_of
 from ebbtide.snapshot.planned import NEXT_TOPIC_MEANS
 
 MARK = "*"
@@ -23,12 +23,11 @@ _CLAUSE_MAX = 80
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
     """One line, the sentences below it, and the page's colour.
 
-    `when_read` is a sentence about the time of the reading if no partition was in danger then. `more` says what rarer
+    `more` says how the partitions were when they were read, unless some were in danger then, what rarer
     events do, what a change makes of it, and what the advice does not know.
     """
 
     text: str
-    when_read: str | None = None
     more: tuple[str, ...] = ()
     look: Literal["contradicted", "inconclusive", "as-predicted"]
 
@@ -62,16 +61,24 @@ def _of_what_is_known(advice: Advice) -> Headline:
         where = "in these files" if advice.snapshot.is_of_files else "when the cluster was read"
         text = f"{plural(count, 'partition')} in danger {where}"
         return Headline(text=text, more=(f"{losing}.", *more), look="contradicted")
-    when_read = "When it was read, each partition had a leader, and all replicas in the ISR."
-    if advice.snapshot.is_of_files:
-        when_read = "In these files, each partition has a leader, and all replicas in the ISR."
-    if advice.snapshot.is_planned:
-        when_read = (
-            f"Nobody saw a partition: this is what the files ask for, and what Kafka would make. {NEXT_TOPIC_MEANS}."
-        )
     answers = [line.today.acks_all.says for line in _lines(advice) if not line.only_for_after]
     is_good = not {"loses", "unknown"} & set(answers)
-    return Headline(text=losing, when_read=when_read, more=more, look="as-predicted" if is_good else "inconclusive")
+    look: Literal["as-predicted", "inconclusive"] = "as-predicted" if is_good else "inconclusive"
+    return Headline(text=losing, more=(_when_read(advice), *more), look=look)
+
+
+def _when_read(advice: Advice) -> str:
+    """Return that all was well with the partitions that were seen, and which topics nobody saw."""
+    if advice.snapshot.is_planned:
+        return f"Nobody saw a partition: this is what the files ask for, and what Kafka would make. {NEXT_TOPIC_MEANS}."
+    if not advice.snapshot.is_of_files:
+        return "When it was read, each partition had a leader, and all replicas in the ISR."
+    names = {name for one in advice.groups for name in one.group.topics}
+    unseen = [one.name for one in advice.snapshot.topics if one.is_planned and one.name in names]
+    seen = "In these files, each listed partition has a leader, and all replicas in the ISR."
+    sentences = [seen] if len(unseen) < len(names) else []
+    sentences += [f"No file lists a partition of {some_of(unseen, 3)}."] if unseen else []
+    return " ".join(sentences)
 
 
 def _losing_sentences(advice: Advice) -> list[str]:

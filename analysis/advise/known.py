@@ -65,12 +65,8 @@ def _place_of(name: str) -> str:
     return f"ebbtide scenarios show {_SHOWN_BY.get(name, name)}"
 
 
-class _Defects(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    defects: tuple[KnownDefect, ...]
-
-
-_TABLE = (files("analysis.advise") / "known_defects.toml").read_text("utf-8")
-DEFECTS = msgspec.convert(tomllib.loads(_TABLE), _Defects).defects
+_TABLE = tomllib.loads((files("analysis.advise") / "known_defects.toml").read_text("utf-8"))
+DEFECTS = msgspec.convert(_TABLE["defects"], tuple[KnownDefect, ...])
 _BY_NAME = {defect.name: defect for defect in DEFECTS}
 
 

@@ -31,7 +31,8 @@ def measured_of(event: AdvisedEvent, settings: GroupSettings, release: ReleaseFa
         return ()
     minor = Version(release.kafka).release[:2]
     found = []
-    for scenario in _nearest(event, settings):
+    is_flushed = settings.flushes_each_record and "power_losses" in event.budget
+    for scenario in ("rack-power-flushed",) if is_flushed else event.shown_by:
         by_target: dict[str, set[str]] = {}
         runtimes: dict[str, set[str]] = {}
         for row in measured_rows():
@@ -45,12 +46,6 @@ def measured_of(event: AdvisedEvent, settings: GroupSettings, release: ReleaseFa
             for target, lost in sorted(by_target.items())
         ]
     return tuple(found[:_SHOWN_MAX])
-
-
-def _nearest(event: AdvisedEvent, settings: GroupSettings) -> tuple[str, ...]:
-    if not settings.flushes_each_record:
-        return event.shown_by
-    return ("rack-power-flushed",) if "power_losses" in event.budget else event.shown_by
 
 
 def range_of_losses(lost: set[str], acks: frozenset[str]) -> str:

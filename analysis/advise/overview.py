@@ -123,7 +123,7 @@ def _fitting(assume: str, groups: Sequence[AdvisedGroup]) -> Iterator[tuple[int,
     for at, group in enumerate(groups):
         wanted = _new_values(parse_assumption(assume).values, group.group)
         for remedy in group.remedies:
-            if parse_assumption(remedy.assume).values == wanted:
+            if _new_values(parse_assumption(remedy.assume).values, group.group) == wanted:
                 yield at, remedy
 
 

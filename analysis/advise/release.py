@@ -12,7 +12,7 @@ from analysis.spec.variants import VARIANTS, cluster_for, protocol_for
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import levels_of
 from ebbtide.releases.known_releases import ELR_VERSION, KNOWN, METADATA_VERSION, minor_release_of, patches_of
-from ebbtide.snapshot.model import ClusterSnapshot
+from ebbtide.snapshot.model import ClusterSnapshot, SnapshotPartition
 from ebbtide.snapshot.planned import UNKNOWN_RELEASE
 
 ASSUME = "--assume kafka=4.3.1"
@@ -61,6 +61,10 @@ class ReleaseFacts(msgspec.Struct, frozen=True, kw_only=True):
         if self.refuses_acks_all(rf, min_isr):
             return f"{above}, so every record with acks=all is refused. From Kafka 3.7 on, it counts as {rf}."
         return f"{above}, so it counts as {rf}. Before Kafka 3.7, every record with acks=all was refused."
+
+    def counted(self, partition: SnapshotPartition) -> SnapshotPartition:
+        """Return the partition as elections take it: with the ELR off, what it has left elects nobody."""
+        return partition if self.is_elr_on else msgspec.structs.replace(partition, elr=(), last_known_elr=())
 
     def cluster(self) -> Cluster:
         """A healthy cluster of the model with these feature levels."""

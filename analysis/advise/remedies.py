@@ -89,8 +89,9 @@ def remedies_for(
         later = assumed.release(release, features)
         after = assumed.group(group)
         event = event_for(event, after, later)
-        if _takes_every_copy(event, after):
-            return False
+        unflushed = 0 if after.settings.flushes_each_record else event.budget.get("power_losses", 0)
+        if max(unflushed, event.budget.get("disks", 0)) >= after.settings.rf and event.when == IN_SYNC:
+            return False  # it takes as many copies as there are, so that nobody needs to ask
         return desk.at(later).answer(event, after, "all").says == "survives"
 
     for change in sorted(_sets(changes), key=lambda one: (one.cost, len(one.values))):
@@ -124,12 +125,6 @@ def remedies_for(
         )
         found.append(remedy)
     return sorted(found, key=lambda one: (-len(one.saves), one.cost))
-
-
-def _takes_every_copy(event: AdvisedEvent, group: TopicGroup) -> bool:
-    """Whether the event takes as many copies as there are, so that nobody needs to ask."""
-    unflushed = 0 if group.settings.flushes_each_record else event.budget.get("power_losses", 0)
-    return max(unflushed, event.budget.get("disks", 0)) >= group.settings.rf and event.when == IN_SYNC
 
 
 def _merged(changes: Sequence[_Change]) -> dict[str, str] | None:

@@ -237,13 +237,9 @@ def _title(line: AdviceLine, settings: GroupSettings, acks: str, answer: EventAn
 
 
 def _description(by: str, line: AdviceLine, release: ReleaseFacts, answer: EventAnswer) -> str:
-    return f"{by} Kafka {release.kafka}, {release.elr}. The event: {line.event.in_words}. {_how(answer)}."
-
-
-def _how(answer: EventAnswer) -> str:
-    if answer.is_by_known_bug:
-        return f"A known bug decides, which the model does not have: {answer.within}"
-    return f"The model searched {answer.states:,} states within these bounds: {answer.within}"
+    how = f"The model searched {answer.states:,} states within these bounds"
+    how = "A known bug decides, which the model does not have" if answer.is_by_known_bug else how
+    return f"{by} Kafka {release.kafka}, {release.elr}. The event: {line.event.in_words}. {how}: {answer.within}."
 
 
 def _clause(release: ReleaseFacts, answer: EventAnswer) -> str:

@@ -54,16 +54,7 @@ def schedule_for(
             return ShownSchedule(operations=tuple(operations), played=played, brokers=bounds.size)
     if not loses:
         return None
-    return _found_schedule(event, group, release, machine)
-
-
-def _found_schedule(
-    event: AdvisedEvent, group: TopicGroup, release: ReleaseFacts, machine: Machine
-) -> ShownSchedule | None:
-    """Return the schedule of a counterexample that steps can bring about."""
-    bounds = event.bounds(group, "all")
-    cluster = release.cluster()
-    asked = PROPERTIES["acks-all"]
+    asked, cluster = PROPERTIES["acks-all"], release.cluster()
     found = ask_machine(
         Machine(VARIANTS[release.variant], cluster, bounds, asked.promise),
         asked,
@@ -99,7 +90,7 @@ def _simple_schedules(event: AdvisedEvent, group: TopicGroup) -> Iterator[list[O
     elif kind == "disk":
         lost = [Operation("kill", (1,)), Operation("replace-disk", (1,)), Operation("start", (1,))]
         yield lost if event.when != WORST else _while_held_back(1, rf, lost)
-    elif kind.startswith("disks-") or kind == "rack-disks":
+    elif kind.startswith("disks-") or kind in ("rack-disks", "containers"):
         together = tuple(range(1, event.count + 1))
         yield [Operation(what, together) for what in ("kill", "replace-disk", "start")]
     elif kind == "kills":

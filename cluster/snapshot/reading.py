@@ -8,6 +8,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, NONE, DescribedPartition, Refused, WireError
 from cluster.kafka_api.metadata_log import quorum_voters
 from cluster.snapshot.requests import (
@@ -128,25 +130,16 @@ def _read_broker(answer: Any, security: Security) -> SnapshotBroker:
         try:
             facts = ask_api_versions(connection)
             of_broker = ask_broker_configs(connection, broker.id, list(BROKER_NAMES.values()))
-        except Refused as error:
-            if error.is_missing_right:
-                raise UsageError(
-                    "the right DESCRIBE_CONFIGS on the cluster is missing", where=address, got=str(error), next=_RIGHTS
-                ) from None
-            return _without_answer(broker, str(error))
-        except WireError as error:
-            return _without_answer(broker, str(error))
-    return SnapshotBroker(
-        id=broker.id,
-        address=address,
-        rack=broker.rack,
+        except (Refused, WireError) as error:
+            if not (isinstance(error, Refused) and error.is_missing_right):
+                return msgspec.structs.replace(broker, problem=str(error))
+            what = "the right DESCRIBE_CONFIGS on the cluster is missing"
+            raise UsageError(what, where=address, got=str(error), next=_RIGHTS) from None
+    return msgspec.structs.replace(
+        broker,
         configs={name: of_broker[other] for name, other in BROKER_NAMES.items() if other in of_broker},
         metadata_versions=facts.supported.get(METADATA_VERSION),
     )
-
-
-def _without_answer(broker: SnapshotBroker, problem: str) -> SnapshotBroker:
-    return SnapshotBroker(id=broker.id, address=broker.address, rack=broker.rack, problem=problem)
 
 
 def _partition(

@@ -121,7 +121,7 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
         return context
 
 
-def security_of(command_config: str | None) -> Security:
+def security_of(command_config: str | Path | None) -> Security:
     """Return how to connect by a properties file; None: without TLS and login. Raises as `security_from` does."""
     return Security() if command_config is None else security_from(Path(command_config))
 

@@ -34,6 +34,9 @@ _OWN_DEFAULTS = {
 _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?::?-([^}]*)|[^}]*)\}|(\w+))|\{\{[^}]*\}\}")
 """A variable, or a template of Docker Swarm such as `{{.Task.Slot}}`."""
 _OF_A_NODE = ("PROCESS_ROLES", "NODE_ID", "BROKER_ID", "ZOOKEEPER_CONNECT", "CONTROLLER_QUORUM_VOTERS")
+_OF_SWARM = frozenset({"placement", "mode", "endpoint_mode", "update_config", "rollback_config"})
+"""What only Docker Swarm obeys under `deploy`."""
+_ON_A_HOST = re.compile(r"\s*node\.(?:hostname|id)\s*==\s*(\S+)")
 _CP_OF_KAFKA_3 = 7
 _CP_LIKE_KAFKA = 4
 
@@ -76,6 +79,7 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
     by_id: dict[int | None, dict[str, _Service]] = {}
     misspelled: list[tuple[str, str]] = []
     in_containers: dict[str, str] = {}
+    hosts: set[str | None] = set()
     notes: list[str] = []
     releases: list[str] = []
     for document in read_documents(path, content):
@@ -89,9 +93,11 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
             problems += wrong
             log_dirs = node.properties.get("log.dirs") or node.properties.get("log.dir") or service.image.log_dir
             names = [name, *(f"{name} {number}" for number in range(2, _replicas(service) + 1))][: _replicas(service)]
-            nodes += [DescribedNode(name=one, properties=node.properties) for one in names]
+            is_kept = _is_kept(values, log_dirs)
+            nodes += [DescribedNode(name=one, properties=node.properties, keeps_disk=is_kept) for one in names]
+            hosts |= {_host(service, document)} if BROKER in node.roles else set()
             by_id.setdefault(node.id, {}).update(dict.fromkeys(names, service))
-            in_containers |= {} if _is_kept(values, log_dirs) else dict.fromkeys(names, log_dirs)
+            in_containers |= {} if is_kept else dict.fromkeys(names, log_dirs)
             notes += zookeeper_notes(node.properties, name)
             misspelled += _misspelled(service)
             notes += _notes_of(service)
@@ -103,12 +109,12 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
         )
     problems += _same_ids(by_id)
     raise_problems(path, problems)
-    notes += _disks(nodes, in_containers)
+    notes += _disks(nodes, in_containers, hosts)
     is_whole = _has_all_voters(nodes)
     return FileFacts(
         nodes=tuple(nodes),
         is_whole=is_whole,
-        on_one_host=is_whole,
+        on_one_host=is_whole and len(hosts - {None}) == len(hosts) == 1,
         releases=tuple(releases),
         notes=tuple(notes),
         misspelled=tuple(misspelled),
@@ -267,13 +273,30 @@ def _notes_of(service: _Service) -> Iterator[str]:
                 yield f"{name} of {service.name} is {found[0]}, which the file does not say: taken as not set"
 
 
-def _disks(nodes: list[DescribedNode], in_containers: Mapping[str, str]) -> Iterator[str]:
+def _host(service: _Service, document: YamlValue) -> str | None:
+    """Return the host of a service: that of the file, or where Docker Swarm must place it; None if that is open."""
+    deploy = service.values.at("deploy")
+    overlay = any(one.at("driver").text == "overlay" for one in document.at("networks").table.values())
+    has_template = any("{{." in (one.text or "") for one in service.environment.values())
+    if not (overlay or has_template or _OF_SWARM & deploy.table.keys()):
+        return ""
+    wanted = (_ON_A_HOST.match(one.text or "") for one in deploy.at("placement", "constraints").items)
+    return next((one[1] for one in wanted if one is not None), None)
+
+
+def _disks(nodes: list[DescribedNode], in_containers: Mapping[str, str], hosts: set[str | None]) -> Iterator[str]:
     brokers = [one for one in nodes if BROKER in one.roles]
     if in_containers:
         keep, each = ("keeps its", "") if len(in_containers) == 1 else ("keep their", " of its own for each")
         yield (
-            f"{some_of(list(in_containers), 3)} {keep} log in the container: a new container starts with an empty "
-            f"disk. Mount a volume{each} at log.dirs: {some_of(list(dict.fromkeys(in_containers.values())), 2)}"
+            f"{some_of(list(in_containers), 3)} {keep} log in the container: a new one, as after `docker compose "
+            f"down`, has an empty disk. Mount a volume{each} at log.dirs: "
+            f"{some_of(list(dict.fromkeys(in_containers.values())), 2)}"
         )
-    if len(brokers) > 1:
+    if None in hosts:
+        yield (
+            "Docker Swarm places the brokers of this file, on hosts that it does not say: if one host has all of them, "
+            "they lose power together. A broker that it moves has an empty disk on the other host"
+        )
+    elif len(brokers) > 1 and len(hosts) == 1:
         yield f"all {len(brokers)} brokers of the file are on one host: if it loses power, all of them do"

@@ -26,7 +26,6 @@ from ebbtide.snapshot.model import (
 BROKER, CONTROLLER = "broker", "controller"
 DROPPED = "Dropped: "
 """Begins a note on what a file has that is not of the cluster."""
-_MISSPELLED_MAX = 10
 FACTOR, PARTITIONS = "default.replication.factor", "num.partitions"
 FACTORS = (FACTOR, "offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 MIN_ISR_OF_TRANSACTIONS = "transaction.state.log.min.isr"
@@ -53,12 +52,14 @@ def is_number(text: str) -> bool:
 class DescribedNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node of a file, with its properties by Kafka's names; `name` is what the file calls it.
 
-    `in_force`: the properties are those of a running broker, with its dynamic configs.
+    `in_force`: the properties are those of a running broker, with its dynamic configs. Not `keeps_disk`: a new
+    container of it has an empty disk.
     """
 
     name: str
     properties: dict[str, str]
     in_force: bool = False
+    keeps_disk: bool = True
 
     @property
     def id(self) -> int | None:
@@ -121,7 +122,7 @@ def merged(facts: Sequence[FileFacts]) -> FileFacts:
     owners: dict[str, dict[str, None]] = {}
     for words, owner in (pair for one in facts for pair in one.misspelled):
         owners.setdefault(words, {})[owner] = None
-    notes = [f"in {some_of(list(owners[words]), 3)}: {words}" for words in list(owners)[:_MISSPELLED_MAX]]
+    notes = [f"in {some_of(list(owners[words]), 3)}: {words}" for words in owners]
     notes += [note for one in facts for note in one.notes]
     configs: dict[int | None, dict[str, str]] = {}
     planned: dict[str, PlannedTopic] = {}

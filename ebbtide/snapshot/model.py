@@ -63,6 +63,7 @@ class SnapshotBroker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     `configs` are its effective values under the topic configs' names. `metadata_versions` are the
     lowest and highest metadata.version that it supports. `problem` says why the broker could not be asked.
+    Not `keeps_disk`: files say that a new container of it has an empty disk.
     """
 
     id: int
@@ -71,6 +72,7 @@ class SnapshotBroker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     configs: dict[str, str] = {}
     metadata_versions: tuple[int, int] | None = None
     problem: str | None = None
+    keeps_disk: bool = True
 
 
 class SnapshotPartition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,11 +92,12 @@ class SnapshotPartition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class SnapshotTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One topic; `configs` are those that the topic itself sets."""
+    """One topic; `configs` are those that the topic itself sets. `is_planned`: nobody saw its partitions."""
 
     name: str
     partitions: tuple[SnapshotPartition, ...]
     configs: dict[str, str] = {}
+    is_planned: bool = False
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -106,7 +109,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     Of files: `kafka` is the release by its three numbers, if they say it, and `assumed` is what they do not say, in
     words. `unsaid` names the release and the feature levels that no file says. `is_planned`: nobody saw a partition;
     the topics are those that the files ask for, and that Kafka would make. `on_one_host`: all brokers are, so that they
-    lose power together.
+    lose power together. `knows_controllers`: the files have the settings of each controller.
     """
 
     snapshot_version: int
@@ -123,6 +126,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     unsaid: tuple[str, ...] = ()
     is_planned: bool = False
     on_one_host: bool = False
+    knows_controllers: bool = False
 
     @property
     def is_of_files(self) -> bool:

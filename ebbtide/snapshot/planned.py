@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 from packaging.version import Version
 
+from ebbtide.releases import first_with
 from ebbtide.releases.feature_levels import levels_of
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from ebbtide.shown_text import plural, some_of
@@ -41,23 +41,14 @@ KAFKA = "kafka"
 UNKNOWN_RELEASE = "Ebbtide does not know the release of the files, Kafka"
 
 _PARTITIONS_MAX = 1_000
-FIRST_WITH_ELR_ON = Version("4.1")
-"""A cluster that this release or a later one forms has the ELR on."""
-_FIRST_WITH_ELR = Version("4.0")
 _OFFSETS, _TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
 
-class DescribedRelease(NamedTuple):
-    """The release that files say: by three numbers, or by the levels that it supports; and what they do not say."""
+def release_in(facts: FileFacts) -> tuple[str | None, tuple[int, int] | None, tuple[str, ...], list[str]]:
+    """Return the release that the files say: by three numbers, or by the levels that the oldest one supports.
 
-    kafka: str | None
-    levels: tuple[int, int] | None
-    unsaid: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-def release_in(facts: FileFacts) -> DescribedRelease:
-    """Return the oldest release that the files say, and which feature levels they do not say."""
+    Then come the release and the feature levels that the files do not say, by name, and notes.
+    """
     known = sorted((one for one in facts.releases if levels_of(one) is not None), key=Version)
     notes = [f"{UNKNOWN_RELEASE} {one}" for one in facts.releases if one not in known]
     if len(known) > 1:
@@ -69,8 +60,8 @@ def release_in(facts: FileFacts) -> DescribedRelease:
     unsaid: tuple[str, ...] = () if exact or levels else (KAFKA,)
     if facts.levels is None:
         unsaid += () if METADATA_VERSION in facts.features else (METADATA_VERSION,)
-        unsaid += (ELR_VERSION,) if oldest is None or Version(oldest) >= _FIRST_WITH_ELR else ()
-    return DescribedRelease(exact, levels, unsaid, tuple(notes))
+        unsaid += (ELR_VERSION,) if oldest is None or Version(oldest) >= first_with.ELR else ()
+    return exact, levels, unsaid, notes
 
 
 def voters_of(facts: FileFacts) -> tuple[int, ...] | None:
@@ -125,6 +116,7 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
                 address=nodes[one].name if one in nodes else f"broker-{one}",
                 rack=nodes[one].properties.get("broker.rack") if one in nodes else None,
                 configs={name: properties[other] for name, other in BROKER_NAMES.items() if other in properties},
+                keeps_disk=node is None or node.keeps_disk,
             )
         )
     if is_lowered:
@@ -137,11 +129,11 @@ def _may_have_elr(facts: FileFacts) -> bool:
     """Whether the ELR may be on: Kafka then copies the min ISR of the controllers for all brokers."""
     if facts.levels is not None:
         return facts.features.get(ELR_VERSION, 0) >= 1
-    if (level := facts.assumed.get(ELR_VERSION)) is not None:
-        return level != "0"
+    if (level := facts.assumed.get(ELR_VERSION, facts.features.get(ELR_VERSION))) is not None:
+        return int(level) >= 1
     known = [Version(one) for one in facts.releases if levels_of(one) is not None]
     known = known or [Version(one) for name, one in facts.assumed.items() if name == KAFKA]
-    return min(known, default=FIRST_WITH_ELR_ON) >= FIRST_WITH_ELR_ON
+    return min(known, default=first_with.ELR_BY_DEFAULT) >= first_with.ELR_BY_DEFAULT
 
 
 def listed_topics(facts: FileFacts) -> tuple[list[int], tuple[SnapshotTopic, ...], list[str]]:
@@ -255,6 +247,7 @@ def _placed(topic: PlannedTopic, ids: Sequence[int]) -> SnapshotTopic:
     return SnapshotTopic(
         name=topic.name,
         configs=topic.configs,
+        is_planned=True,
         partitions=tuple(
             SnapshotPartition(index=at, leader=row[0], replicas=row, isr=row) for at, row in enumerate(rows)
         ),

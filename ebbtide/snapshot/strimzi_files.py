@@ -48,7 +48,7 @@ def read_strimzi(contents: Mapping[Path, bytes]) -> FileFacts:
         for one in resources:
             found[one.at("kind").text or ""].append(one)
     name = _cluster_name(contents, found)
-    ours = {kind: [one for one in of_kind if not _is_of_another(one, name)] for kind, of_kind in found.items()}
+    ours = {kind: [one for one in of_kind if _is_of(one, name)] for kind, of_kind in found.items()}
     _raise_twice(contents, ours)
     kafka = next(iter(found["Kafka"]), YamlValue(content=None, line=0))
     spec = kafka.at("spec", "kafka")
@@ -80,7 +80,7 @@ def _resources(document: YamlValue) -> Iterator[YamlValue]:
 
 def _cluster_name(contents: Mapping[Path, bytes], found: Mapping[str, Sequence[YamlValue]]) -> str | None:
     """Return the name of the one cluster that the resources are of; None if none says it."""
-    names = {one.at("metadata", "name").text for one in found["Kafka"]}
+    names = {one.at("metadata", "name").text for one in found["Kafka"]} - {None}
     if not names:
         names = {_label(one) for one in (*found["KafkaNodePool"], *found["KafkaTopic"])} - {None}
     if len(names) > 1:
@@ -117,18 +117,25 @@ def _label(resource: YamlValue) -> str | None:
     return resource.at("metadata", "labels", _CLUSTER).text
 
 
-def _is_of_another(resource: YamlValue, cluster: str | None) -> bool:
-    return cluster is not None and _label(resource) not in (None, cluster)
+def _is_of(resource: YamlValue, cluster: str | None) -> bool:
+    """Whether a resource is of this cluster. Strimzi ignores pools and topics without the label.
+
+    Pools of no cluster count where nothing names one, because somebody may show the pools alone.
+    """
+    kind, label = resource.at("kind").text, _label(resource)
+    return kind == "Kafka" or (label == cluster and (label is not None or kind == "KafkaNodePool"))
 
 
 def _dropped(found: Mapping[str, Sequence[YamlValue]], cluster: str | None) -> Iterator[str]:
-    """Yield the resources that are labelled for another cluster."""
+    """Yield the resources that are labelled for another cluster, or for none: Strimzi ignores these."""
     for kind in ("KafkaNodePool", "KafkaTopic"):
-        others = [one for one in found[kind] if _is_of_another(one, cluster)]
-        if others:
-            names = some_of([one.at("metadata", "name").text or "" for one in others], 3)
-            labels = some_of(sorted({_label(one) or "" for one in others}), 3)
-            yield f"{DROPPED}{kind} {names}: {_CLUSTER} is {labels}, and not {cluster}"
+        others: dict[str | None, list[str]] = {}
+        for one in found[kind]:
+            if not _is_of(one, cluster):
+                others.setdefault(_label(one), []).append(one.at("metadata", "name").text or "")
+        for label, names in others.items():
+            why = f"is {label}, and not {cluster}" if label else "is no label of it, so Strimzi ignores it"
+            yield f"{DROPPED}{kind} {some_of(names, 3)}: {_CLUSTER} {why}"
 
 
 def _config(values: YamlValue) -> dict[str, str]:
@@ -155,13 +162,9 @@ def _problems(resource: YamlValue) -> Iterator[EbbtideError]:
     if kind == "KafkaNodePool" and spec.table and (not roles or roles - {BROKER, CONTROLLER}):
         got = ", ".join(sorted(one or "" for one in roles)) or None
         yield file_error("not the roles of a node", f"{where}roles", spec.at("roles").line, got, "broker, controller")
-    if is_kafka and _is_zookeeper(resource):
+    kraft = resource.at("metadata", "annotations", "strimzi.io/kraft").text
+    if is_kafka and resource.at("spec", "zookeeper").content is not None and kraft not in ("enabled", "migration"):
         yield zookeeper_error(where[:-2], resource.at("spec", "zookeeper").line)
-
-
-def _is_zookeeper(kafka: YamlValue) -> bool:
-    kraft = kafka.at("metadata", "annotations", "strimzi.io/kraft").text
-    return kafka.at("spec", "zookeeper").content is not None and kraft not in ("enabled", "migration")
 
 
 def _nodes(
@@ -172,19 +175,22 @@ def _nodes(
     Ids are given in the order of the pools, as Strimzi gives them to new ones.
     """
     config = _config(spec.at("config"))
-    groups = [(one.at("metadata", "name").text or "", one.at("spec"), _roles(one)) for one in pools]
+    roles = [",".join(role.text or "" for role in one.at("spec", "roles").items) for one in pools]
+    groups = [(one.at("metadata", "name").text or "", one.at("spec"), of) for one, of in zip(pools, roles, strict=True)]
     groups = groups or [("kafka", spec, "broker")]
     if not pools and spec.at("replicas").text is None:
         return ((DescribedNode(name="kafka", properties=config),) if config else ()), []
     nodes: list[DescribedNode] = []
     notes: list[str] = []
     empty: list[str] = []
-    for pool, values, roles in groups:
+    for pool, values, role in groups:
         name = pool if cluster is None else f"{cluster}-{pool}"
         count = int(values.at("replicas").text or "0")
-        empty += [pool] if count > 0 and not _keeps_disk(values.at("storage")) else []
+        storage = values.at("storage")
+        volumes = storage.at("volumes").items if storage.at("type").text == "jbod" else [storage]
+        empty += [pool] if count > 0 and any(one.at("type").text == "ephemeral" for one in volumes) else []
         for _ in range(min(max(count, 0), _NODES_MAX - len(nodes))):
-            own = {"node.id": str(len(nodes)), "process.roles": roles}
+            own = {"node.id": str(len(nodes)), "process.roles": role}
             nodes.append(DescribedNode(name=f"{name}-{len(nodes)}", properties={**config, **own}))
     if empty:
         notes.append(f"the storage of {' and '.join(empty)} is ephemeral: a pod that moves has an empty disk")
@@ -193,15 +199,6 @@ def _nodes(
     if nodes:
         notes.append(f"the ids of nodes are assumed: {nodes[0].name} to {nodes[-1].name}")
     return tuple(nodes), notes
-
-
-def _roles(pool: YamlValue) -> str:
-    return ",".join(role.text or "" for role in pool.at("spec", "roles").items)
-
-
-def _keeps_disk(storage: YamlValue) -> bool:
-    volumes = storage.at("volumes").items if storage.at("type").text == "jbod" else [storage]
-    return all(one.at("type").text != "ephemeral" for one in volumes)
 
 
 def _topic(resource: YamlValue) -> PlannedTopic:

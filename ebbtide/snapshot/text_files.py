@@ -1,13 +1,12 @@
 """Makes a snapshot of what people have at hand instead of a cluster: Kafka's listings, and files that make clusters.
 
 Several files are of one cluster. What they do not say is assumed in the weakest way, and a note says so.
-The listings are those of kafka-topics, kafka-features and kafka-configs --describe.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,7 +14,7 @@ import msgspec
 from ebbtide import properties_file
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
-from ebbtide.releases.known_releases import METADATA_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from ebbtide.scenario.foreign_files import (
     COMPOSE_FILE,
     CONFIGS_LIST,
@@ -26,7 +25,7 @@ from ebbtide.scenario.foreign_files import (
     TOPICS_LIST,
     what_is,
 )
-from ebbtide.shown_text import plural
+from ebbtide.shown_text import plural, some_of
 from ebbtide.snapshot.compose_files import read_compose
 from ebbtide.snapshot.described import (
     BROKER_DEFAULTS,
@@ -34,7 +33,6 @@ from ebbtide.snapshot.described import (
     FileFacts,
     PlannedTopic,
     is_number,
-    join_values,
     merged,
     raise_problems,
     value_problems,
@@ -54,6 +52,7 @@ from ebbtide.snapshot.setting_names import misspelled_names, zookeeper_notes
 from ebbtide.snapshot.strimzi_files import read_strimzi
 from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file
 
+_LISTINGS = (TOPICS_LIST, FEATURES_LIST, CONFIGS_LIST)
 _LIST = "kafka-topics.sh --bootstrap-server HOST:PORT --describe > topics.txt"
 _DESCRIBE = "kafka-features.sh --bootstrap-server HOST:PORT describe > features.txt"
 _NAME = r"(?<!\S)(?:Adding |Removing )?[A-Z][A-Za-z]{1,40}:"
@@ -62,53 +61,106 @@ _COLUMN = re.compile(rf"({_NAME})(.*?)(?=\s{_NAME}|$)")
 _IDS = re.compile(r"[0-9]{1,10}(?:, *[0-9]{1,10})*")
 _HEADING = re.compile(r"^\s*(Dynamic|All|Default) configs for (topic|brokers?) (\S+) ")
 _CONFIG = re.compile(r"^\s*([a-z][a-z0-9._-]*)=(.*?)(?: sensitive=\S+(?: synonyms=\{.*\})?)?\s*$")
+_BESIDE = re.compile(
+    r"\s*(?:$|#|--\S)|.*\bkafka-(?:topics|configs|features)\S*\s.*-|.*[$#>%]\s*(?:exit)?$"
+    r"|(?!.*\b(?:ERROR|FATAL)\b).*\b(?:TRACE|DEBUG|INFO|WARN)\b|.*\blevel=(?:info|warning)\b"
+    r"|.* VM warning: |\[[^\]]*\]\[(?:info|warning)|(?i:warning|note|deprecated)\b|SLF4J|Picked up |-Dlog4j"
+    r"|To use a Log4j 2|You can also use the \S*log4j2|Defaulted container |Unable to use a TTY|If you don't see a "
+)
+"""What shells, loggers, the JVM, Kafka's scripts and kubectl print beside a listing."""
+_TRACE = re.compile(r"\s+at \S|\s*\.\.\. [0-9]+ |(?:Caused by: )?[a-z]\w*(?:\.[\w$]+)+(?:Exception|Error)\b")
+"""A line of the exception that a logged line is about."""
+_STRANGE_MAX = 3
+BYTES_MAX = 64 << 20
 
 
-def _columns(line: str) -> dict[str, str]:
-    """Return the columns of a line, whose values are behind their names."""
-    return {name[:-1]: value.strip() for name, value in _COLUMN.findall(line)}
+def read_listings(path: Path, text: str) -> Iterator[FileFacts]:
+    """Yield what the listings of a file say. Raises one `UsageError` with all that is wrong.
 
-
-def read_topics(path: Path, text: str) -> FileFacts:
-    """Return the topics of `kafka-topics --describe`."""
-    found: dict[str, SnapshotTopic] = {}
+    Tools warn and log into the same stream. Any other line that no listing has is an error, because nobody knows what
+    it hides.
+    """
     problems: list[UsageError] = []
+    facts: list[FileFacts] = []
+    partitions: dict[str, list[SnapshotPartition]] = {}
+    heads: dict[str, tuple[int, dict[str, str]]] = {}
+    sections: list[tuple[re.Match[str] | None, dict[str, str]]] = []
+    strange: list[UsageError] = []
+    in_section = is_beside = False
     for number, line in enumerate(text.splitlines(), 1):
-        columns = _columns(line)
-        name = columns.get("Topic")
-        if name is None:
-            continue
-        topic = found.setdefault(name, SnapshotTopic(name=name, partitions=()))
-        if "Partition" in columns:
-            partition = _partition(path, number, columns)
-            found[name] = msgspec.structs.replace(topic, partitions=(*topic.partitions, partition))
-        elif "Configs" in columns:
-            pairs = (one.partition("=")[::2] for one in columns["Configs"].split(","))
+        columns = {name[:-1]: value.strip() for name, value in _COLUMN.findall(line)}
+        is_beside = (is_beside and _TRACE.match(line) is not None) or _BESIDE.match(line) is not None
+        if " configs for " in line:
+            sections.append((_HEADING.match(line), {}))  # None: of users, groups and others
+            in_section = True
+        elif {"Topic", "Feature"} & columns.keys():
+            in_section = False
+            if "Feature" in columns:
+                facts.append(_feature(number, columns, problems))
+            elif "Partition" in columns:
+                partitions.setdefault(columns["Topic"], []).append(_partition(number, columns, problems))
+            else:
+                heads[columns["Topic"]] = number, columns
+        elif in_section and (config := _CONFIG.match(line)) is not None:
+            heading, values = sections[-1]
+            if heading is not None and config[2] != "null":
+                problems += value_problems({config[1]: config[2]}, "", {config[1]: number})
+                values[config[1]] = config[2]
+        elif not is_beside and not (in_section and sections[-1][0] is None and line[:1] in " \t"):
+            allowed = "what Kafka's tools print; delete the line if it says nothing about the cluster"
+            strange.append(_wrong("no line of a listing", number, line.strip(), allowed))
+    facts.append(FileFacts(topics=tuple(_topics(partitions, heads, problems))))
+    raise_problems(path, [*strange[:_STRANGE_MAX], *problems])
+    yield from facts
+    if uncounted := [name for name in partitions if name not in heads]:
+        them = some_of(uncounted, 3)
+        yield FileFacts(notes=(f"{path.name} has no PartitionCount of {them}: there may be more partitions",))
+    yield from (_section(heading, values, path.name) for heading, values in sections if heading is not None)
+
+
+def _wrong(what: str, line: int, got: str, allowed: str) -> UsageError:
+    return UsageError(what, where="the listing", got=got[:100], allowed=allowed).at_line(line)
+
+
+def _topics(
+    partitions: Mapping[str, Sequence[SnapshotPartition]],
+    heads: Mapping[str, tuple[int, Mapping[str, str]]],
+    problems: list[UsageError],
+) -> Iterator[SnapshotTopic]:
+    """Yield the topics; one with fewer partitions than its line counts is wrong."""
+    for name in dict.fromkeys((*heads, *partitions)):
+        found, configs = tuple(partitions.get(name, ())), dict[str, str]()
+        if name in heads:
+            line, columns = heads[name]
+            count = columns.get("PartitionCount", "")
+            if not is_number(count) or len(found) < int(count):
+                got = f"{len(found)} of {name}, whose PartitionCount is {count or 'not there'}"
+                problems.append(_wrong("partitions are missing", line, got, _LIST))
+            pairs = (one.partition("=")[::2] for one in columns.get("Configs", "").split(","))
             configs = {key.strip(): value.strip() for key, value in pairs if key.strip() in BROKER_NAMES}
-            problems += value_problems(configs, f"{name}: ", dict.fromkeys(configs, number))
-            found[name] = msgspec.structs.replace(topic, configs=configs)
-    raise_problems(path, problems)
-    return FileFacts(topics=tuple(found.values()))
+            problems += value_problems(configs, f"{name}: ", dict.fromkeys(configs, line))
+        yield SnapshotTopic(name=name, partitions=found, configs=configs)
 
 
-def _partition(path: Path, line: int, columns: dict[str, str]) -> SnapshotPartition:
-    def ids(name: str) -> tuple[int, ...] | None:
-        text = columns.get(name, "")
-        if text in ("", "N/A"):
-            return () if text == "" and name in columns else None
-        if not _IDS.fullmatch(text):
-            got = f"{name}: {text[:60]}"
-            raise UsageError(
-                "not ids of brokers", where=f"{path}:{line}", got=got, allowed="ids such as 1,2,3", next=_LIST
-            )
-        return tuple(int(one) for one in text.split(","))
+def _partition(line: int, columns: Mapping[str, str], problems: list[UsageError]) -> SnapshotPartition:
+    def ids(name: str, default: str = "N/A") -> tuple[int, ...] | None:
+        text = columns.get(name, default)
+        if text == "N/A":
+            return None
+        if text and not _IDS.fullmatch(text):
+            problems.append(_wrong("not ids of brokers", line, f"{name}: {text}", f"ids such as 1,2,3, of {_LIST}"))
+            return ()
+        return tuple(int(one) for one in text.split(",") if one)
 
-    index, leader = ids("Partition"), columns.get("Leader", "none")
+    leader = columns.get("Leader", "")
+    if not is_number(leader) and leader not in ("none", "-1"):
+        problems.append(_wrong("no leader", line, f"Leader: {leader}", "the id of a broker, or none"))
+    index = ids("Partition")
     return SnapshotPartition(
         index=index[0] if index else 0,
         leader=int(leader) if is_number(leader) else -1,
-        replicas=ids("Replicas") or (),
-        isr=ids("Isr") or (),
+        replicas=ids("Replicas", "no column") or (),
+        isr=ids("Isr", "no column") or (),
         elr=ids("Elr"),
         last_known_elr=ids("LastKnownElr"),
         adding=ids("Adding Replicas") or (),
@@ -116,82 +168,34 @@ def _partition(path: Path, line: int, columns: dict[str, str]) -> SnapshotPartit
     )
 
 
-def read_features(path: Path, text: str) -> FileFacts:
-    """Return the finalised levels of `kafka-features describe`, and the metadata.versions that the node supports."""
-    features: dict[str, int] = {}
-    supported: tuple[int, int] | None = None
-    for number, line in enumerate(text.splitlines(), 1):
-        columns = _columns(line)
-        if "Feature" not in columns:
-            continue
-        names = ("SupportedMinVersion", "SupportedMaxVersion", "FinalizedVersionLevel")
-        texts = [columns.get(one, "") for one in names]
-        levels = [METADATA_VERSIONS.get(one, int(one) if is_number(one) else -1) for one in texts]
-        if min(levels) < 0:
-            got = line.strip()[:100]
-            where, allowed = f"{path}:{number}", f"a line with {', '.join(names)}"
-            raise UsageError("not a feature with its levels", where=where, got=got, allowed=allowed, next=_DESCRIBE)
-        features[columns["Feature"]] = levels[2]
-        if columns["Feature"] == METADATA_VERSION:
-            supported = levels[0], levels[1]
-    return FileFacts(features=features, levels=supported)
+def _feature(line: int, columns: Mapping[str, str], problems: list[UsageError]) -> FileFacts:
+    """Return the finalised level of a feature, and the metadata.versions that the node supports."""
+    names = ("SupportedMinVersion", "SupportedMaxVersion", "FinalizedVersionLevel")
+    texts = [columns.get(one, "") for one in names]
+    lowest, highest, level = [METADATA_VERSIONS.get(one, int(one) if is_number(one) else -1) for one in texts]
+    if min(lowest, highest, level) < 0:
+        got, allowed = ", ".join(texts), f"a line with {', '.join(names)}, of {_DESCRIBE}"
+        problems.append(_wrong("not a feature with its levels", line, f"{columns['Feature']}: {got}", allowed))
+    levels = (lowest, highest) if columns["Feature"] == METADATA_VERSION else None
+    return FileFacts(features={columns["Feature"]: level}, levels=levels)
 
 
-def read_configs(path: Path, text: str) -> FileFacts:
-    """Return the configs of topics and brokers of `kafka-configs --describe`.
+def _section(heading: re.Match[str], values: dict[str, str], file: str) -> FileFacts:
+    """Return the configs of a topic or broker.
 
     With `--all`, a broker's values are those in force, whatever set them: they are its properties. Else they are its
     dynamic ones. A topic's values are its own with or without `--all`, because they are in force there.
     """
-    found: dict[tuple[str, str, str], dict[str, str]] = {}
-    problems: list[UsageError] = []
-    notes: list[str] = []
-    values: dict[str, str] = {}
-    whose = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if (heading := _HEADING.match(line)) is not None:
-            values = found.setdefault((heading[1], heading[2], heading[3]), {})
-            whose = "the default of all brokers" if heading[1] == "Default" else f"{heading[2]} {heading[3]}"
-        elif " configs for " in line:
-            values = {}
-        elif (config := _CONFIG.match(line)) is not None and config[2] != "null":
-            said = {config[1]: config[2]}
-            problems += value_problems(said, "", {config[1]: number})
-            if not problems:
-                notes += join_values(values, said, whose)
-    raise_problems(path, problems)
-    topics = {owner: values for (_, kind, owner), values in found.items() if kind == "topic"}
-    whole = {owner: values for (how, kind, owner), values in found.items() if (how, kind) == ("All", "broker")}
-    return FileFacts(
-        nodes=tuple(
-            DescribedNode(name=f"broker {owner}", properties={**values, "node.id": owner}, in_force=True)
-            for owner, values in whole.items()
-        ),
-        planned=tuple(
-            PlannedTopic(name=name, configs={key: value for key, value in values.items() if key in BROKER_NAMES})
-            for name, values in topics.items()
-        ),
-        broker_configs={
-            int(owner) if kind == "broker" else None: values
-            for (how, kind, owner), values in found.items()
-            if kind != "topic" and how != "All" and (kind == "brokers" or is_number(owner))
-        },
-        notes=tuple(notes),
-        misspelled=tuple(
-            pair
-            for (_, kind, _), values in found.items()
-            for pair in misspelled_names(values, "topic" if kind == "topic" else "node", path.name)
-        ),
-    )
-
-
-_LISTINGS = {
-    TOPICS_LIST: ("Topic:", read_topics),
-    FEATURES_LIST: ("Feature:", read_features),
-    CONFIGS_LIST: (" configs for ", read_configs),
-}
-"""Words that only this listing has, and its reader, which passes over other lines: a file may have several listings."""
-BYTES_MAX = 64 << 20
+    how, kind, owner = heading.groups()
+    wrong = tuple(misspelled_names(values, "topic" if kind == "topic" else "node", file))
+    if kind == "topic":
+        configs = {key: value for key, value in values.items() if key in BROKER_NAMES}
+        return FileFacts(planned=(PlannedTopic(name=owner, configs=configs),), misspelled=wrong)
+    if how == "All" and kind == "broker":
+        node = DescribedNode(name=f"broker {owner}", properties={**values, "node.id": owner}, in_force=True)
+        return FileFacts(nodes=(node,), misspelled=wrong)
+    whose = None if kind == "brokers" else int(owner) if is_number(owner) else -1
+    return FileFacts(broker_configs={whose: values}, misspelled=wrong)
 
 
 def is_of_text(path: Path) -> bool:
@@ -220,10 +224,9 @@ def describe_files(paths: Sequence[Path], assumed: Mapping[str, str] | None = No
     compose: dict[Path, bytes] = {}
     for path in paths:
         content = _read(path)
-        text = content.decode("utf-8-sig", "replace")
         kind = what_is(content)
         if kind in _LISTINGS:
-            facts += [read(path, text) for name, (words, read) in _LISTINGS.items() if name == kind or words in text]
+            facts += read_listings(path, content.decode("utf-8-sig", "replace"))
         elif kind == SERVER_PROPERTIES:
             alike = sum(one.name == path.name for one in paths)
             name = path.name if alike == 1 else str(path)
@@ -245,7 +248,10 @@ def describe_files(paths: Sequence[Path], assumed: Mapping[str, str] | None = No
     facts.append(FileFacts(nodes=tuple(node for path, node in nodes.items() if path not in mounted)))
     if strimzi:
         facts.append(read_strimzi(strimzi))
-    return msgspec.structs.replace(merged(facts), assumed=dict(assumed or {}))
+    found = merged(facts)
+    has_eligible = any(one.elr for topic in found.topics for one in topic.partitions)
+    features = {ELR_VERSION: 1} if has_eligible and found.levels is None else {}  # only an ELR that is on has members
+    return msgspec.structs.replace(found, assumed=dict(assumed or {}), features=features | found.features)
 
 
 def _server_properties(path: Path, text: str, name: str) -> tuple[DescribedNode, list[str]]:
@@ -272,21 +278,24 @@ def snapshot_of(facts: FileFacts, paths: Sequence[Path]) -> ClusterSnapshot:
     notes += said
     brokers, said = brokers_of(ids, facts)
     notes += said
-    release = release_in(facts)
+    kafka, levels, unsaid, said = release_in(facts)
+    notes += said
+    voters = voters_of(facts)
     snapshot = ClusterSnapshot(
         snapshot_version=SNAPSHOT_VERSION,
         taken_at=OF_FILES,
         cluster_id=paths[0].name + (f" and {plural(len(paths) - 1, 'more file')}" if len(paths) > 1 else ""),
         brokers=brokers,
         features=facts.features,
-        controllers=voters_of(facts),
-        metadata_versions=release.levels,
+        controllers=voters,
+        metadata_versions=levels,
         topics=topics,
-        assumed=(*notes, *release.notes),
-        kafka=release.kafka,
-        unsaid=release.unsaid,
+        assumed=tuple(notes),
+        kafka=kafka,
+        unsaid=unsaid,
         is_planned=not facts.topics,
         on_one_host=facts.on_one_host,
+        knows_controllers=voters is not None and {*voters} <= {one.id for one in facts.controllers},
     )
     check_snapshot(snapshot, ", ".join(map(str, paths)))
     return snapshot

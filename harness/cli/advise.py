@@ -88,7 +88,7 @@ def run(args: Args) -> ExitCode:
     from analysis.advise.assumption import parse_assumption
     from ebbtide.snapshot.model import write_snapshot
 
-    _check_question(args)
+    compares = _check_question(args)
     assumed = None if args.assume is None else parse_assumption(args.assume)
     for path, option in ((args.save, "--save"), (args.html, "--html")):
         if path is not None:
@@ -100,7 +100,7 @@ def run(args: Args) -> ExitCode:
         write_snapshot(args.save, snapshot)
     if args.down is not None:
         return _say_down(args, snapshot, assumed)
-    if _compares(args):
+    if compares:
         return _say_changes(args, snapshot)
     with shown_progress() as progress:
         advice = advise(snapshot, pattern=args.topics, assumed=assumed, progress=progress)
@@ -138,15 +138,12 @@ def _are_texts(args: Args) -> bool:
     return any(is_of_text(path) for path in args.snapshots)
 
 
-def _compares(args: Args) -> bool:
-    return len(args.snapshots) == _COMPARED and not _are_texts(args)
-
-
-def _check_question(args: Args) -> None:
-    """Raise `UsageError` for options that do not fit the question."""
-    compares = _compares(args)
+def _check_question(args: Args) -> bool:
+    """Return whether two snapshots are compared. Raises `UsageError` for options that do not fit the question."""
+    are_texts = _are_texts(args)
+    compares = len(args.snapshots) == _COMPARED and not are_texts
     asks = "--down" if args.down is not None else "two files" if compares else None
-    too_many = len(args.snapshots) > _COMPARED and not _are_texts(args)
+    too_many = len(args.snapshots) > _COMPARED and not are_texts
     if too_many or (args.down is not None and compares):
         raise UsageError(
             "too many files",
@@ -159,6 +156,7 @@ def _check_question(args: Args) -> None:
         if asks is not None and getattr(args, option) is not None and not says_release:
             what, allowed = f"--{option} is for the whole advice", f"--{option} without {asks}"
             raise UsageError(what, where=f"--{option}", got=f"beside {asks}", allowed=allowed)
+    return compares
 
 
 def _say_down(args: Args, snapshot: ClusterSnapshot, assumed: Assumption | None) -> ExitCode:
@@ -223,7 +221,6 @@ def _snapshot(args: Args, assumed: Assumption | None) -> ClusterSnapshot:
             return snapshot_of(describe_files(args.snapshots, values), args.snapshots)
         return read_snapshot(args.snapshots[0])
     from cluster.snapshot.reading import read_cluster
-    from cluster.snapshot.security import Security, security_from
+    from cluster.snapshot.security import security_of
 
-    security = Security() if args.command_config is None else security_from(args.command_config)
-    return read_cluster(addresses_of("--bootstrap", args.bootstrap), security)
+    return read_cluster(addresses_of("--bootstrap", args.bootstrap), security_of(args.command_config))

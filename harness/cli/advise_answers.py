@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from analysis.advise.danger import WORDS
+from analysis.advise.down import UNSEEN
 from analysis.advise.groups import brokers_in_words
 from ebbtide.errors import ExitCode
 from ebbtide.shown_text import plural, some_of
@@ -25,15 +27,15 @@ def print_down(answer: DownAnswer, snapshot: ClusterSnapshot) -> None:
     heads = {"safe": "Safe", "not safe": "Not safe", "unknown": "Unknown"}
     at = "if all replicas are in sync" if snapshot.is_planned else f"as the cluster was at {snapshot.taken_at}"
     print(f"{heads[answer.says]}: taking down {brokers_in_words(answer.brokers)}, {at}")
-    _say(answer.leaderless, "{} no leader then: nobody can read or write {}", has="has", have="have")
-    _say(answer.refused, "{} acking acks=all then", has="stops", have="stop")
+    _say(answer.leaderless, "{has} no leader then: nobody can read or write {it}")
+    _say(answer.refused, "{stops} acking acks=all then")
     for what, names in answer.at_risk.items():
-        _say(names, f"{{}} acked records if {what} then", has="can lose", have="can lose")
+        _say(names, f"can lose acked records if {what} then")
     if answer.quorum is not None:
         print(f"- {answer.quorum}")
     for why, names in answer.unknown.items():
-        _say(names, f"{{}} unknown: {why}", has="is", have="are")
-    _say(answer.already, "{} in danger now, too", has="is", have="are")
+        _say(names, f"{{is_}} unknown: {why}", "topic" if why == UNSEEN else "partition")
+    _say(answer.already, "{is_} in danger now, too")
     if answer.not_alive:
         are = "is" if len(answer.not_alive) == 1 else "are"
         print(f"note: {brokers_in_words(answer.not_alive)} {are} not alive already")
@@ -43,11 +45,10 @@ def print_down(answer: DownAnswer, snapshot: ClusterSnapshot) -> None:
     print(f"asked: {count} on {brokers_in_words(answer.brokers)}; clean stops, then at most one thing more")
 
 
-def _say(names: Sequence[str], text: str, *, has: str, have: str) -> None:
+def _say(names: Sequence[str], says: str, noun: str = "partition") -> None:
     if names:
-        one = len(names) == 1
-        what = text.format(has if one else have, "it" if one else "them")
-        print(f"- {plural(len(names), 'partition')} {what}: {some_of(names, _NAMED_MAX)}")
+        what = says.format_map(WORDS[len(names) == 1])
+        print(f"- {plural(len(names), noun)} {what}: {some_of(names, _NAMED_MAX)}")
 
 
 def print_comparison(found: AdviceComparison) -> None:
@@ -73,3 +74,6 @@ def print_comparison(found: AdviceComparison) -> None:
     for label, names in (("only before:", found.only_before), ("only after:", found.only_after)):
         if names:
             print(f"{label} {some_of(names, _NAMED_MAX)}")
+    for note in dict.fromkeys((*found.notes_before, *found.notes_after)):
+        sides = [side for side in ("before", "after") if note in getattr(found, f"notes_{side}")]
+        print(f"note{f' {sides[0]}' if len(sides) == 1 else ''}: {note}")

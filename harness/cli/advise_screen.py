@@ -4,60 +4,84 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import product
+from itertools import islice, product
+from typing import NamedTuple
 
 from analysis.advise.advice import Advice
 from analysis.advise.advised import AdvisedGroup, AdvisedLine
+from analysis.advise.danger import DangerNow, LastHolder
 from analysis.advise.events import WORST
 from analysis.advise.headline import headline
-from analysis.advise.overview import ClusterChange
+from analysis.advise.overview import CHANGES_MAX, ClusterChange
 from analysis.advise.prices import prices_of_topics
 from ebbtide.folding import fold_words, folded_lines, shown_width
 from ebbtide.shown_text import plural, some_of
 
 LINES_MAX = 60
-_NOTES_MAX = 3
+_NOTES_MAX, _DOUBTS_MAX = 3, 10
 _EVENTS_MAX = 4
-_NAMED_MAX = 4
+_EXAMPLES_MAX, _NAMED_MAX = 2, 4
 _SAVES_MAX = 2
 _DEFECTS_MAX = 3
 _OWN = {"__consumer_offsets": "where groups are", "__transaction_state": "how transactions ended"}
 """What records of Kafka's own topics hold."""
 
 
-def print_screen(advice: Advice) -> None:
-    """Print what fits into 60 lines.
+class _Room(NamedTuple):
+    """What has a place: so many groups in full, and so many at all; notes, titles of bugs, and changes with prices."""
 
-    Until it fits, known bugs lose their titles, the better groups get one line each, and then none.
-    """
-    count = len(advice.groups)
-    sizes = [(whole, count) for whole in range(count, -1, -1)] + [(0, named) for named in range(count - 1, -1, -1)]
-    for (whole, named), titles in product(sizes, (True, False)):
-        lines = folded_lines(_lines(advice, whole, named, titles))
+    whole: int
+    named: int
+    notes: int
+    has_titles: bool = False
+    priced: int = CHANGES_MAX
+
+
+def print_screen(advice: Advice) -> None:
+    """Print what fits into 60 lines."""
+    for room in _rooms(advice):
+        lines = folded_lines(_lines(advice, room))
         if len(lines) <= LINES_MAX:
             break
+    else:
+        lines[LINES_MAX - 1 :] = lines[-1:]
     print("\n".join(lines))
 
 
-def _lines(advice: Advice, whole: int, named: int, has_titles: bool) -> Iterator[str]:
-    yield from _heading(advice)
+def _rooms(advice: Advice) -> Iterator[_Room]:
+    """Yield less and less room: known bugs lose their titles, the better groups all but one line, and then that.
+
+    Then notes are left out, and at last what is said of each change. The worst group is always named.
+    """
+    count, notes = len(advice.groups), max(min(advice.doubts, _DOUBTS_MAX), _NOTES_MAX)
+    sizes = [(whole, count) for whole in range(count, -1, -1)] + [(0, named) for named in range(count - 1, 0, -1)]
+    yield from (_Room(*size, notes, has_titles=titles) for size, titles in product(sizes, (True, False)))
+    for shown in range(notes, _NOTES_MAX - 1, -1):
+        yield _Room(0, min(count, 1), shown)
+    for priced in range(CHANGES_MAX - 1, -1, -1):
+        yield _Room(0, min(count, 1), _NOTES_MAX, priced=priced)
+
+
+def _lines(advice: Advice, room: _Room) -> Iterator[str]:
+    yield from heading(advice, room.notes)
     if advice.changes and advice.after is None:
         yield ""
         yield "What to change: most saved for the price, each beyond those before it"
         for number, change in enumerate(advice.changes, 1):
-            yield from _change(number, change)
+            yield from islice(_change(number, change), None if number <= room.priced else 2)
     if advice.groups:
         yield ""
         yield "Topics, the worst first: what records with acks=all do"
-    for at, group in enumerate(advice.groups[:named]):
-        yield from _group(group, has_then=advice.after is not None) if at < whole else _short_group(group)
-    if left := advice.groups[named:]:
-        count = sum(len(one.group.topics) for one in left)
-        yield f"and {plural(count, 'topic')} that {'loses' if count == 1 else 'lose'} less, or rarer"
+    for at, group in enumerate(advice.groups[: room.named]):
+        yield from _group(group, has_then=advice.after is not None) if at < room.whole else _short_group(group)
+    if left := advice.groups[room.named :]:
+        names = [name for one in left for name in one.group.topics]
+        lose = "loses" if len(names) == 1 else "lose"
+        yield f"and {plural(len(names), 'topic')} that {lose} less, or rarer: {some_of(names, _NAMED_MAX)}"
     yield ""
     if any(line.today.event.when == WORST for group in advice.groups for line in group.lines):
         yield f"{WORST}: the network may also cut off any replica, or slow it down"
-    titled = advice.defects[:_DEFECTS_MAX] if has_titles else ()
+    titled = advice.defects[:_DEFECTS_MAX] if room.has_titles else ()
     for defect in titled:
         yield f"known bug here: {defect.name}: {defect.what}"
     if left_out := [one.name for one in advice.defects[len(titled) :]]:
@@ -66,16 +90,17 @@ def _lines(advice: Advice, whole: int, named: int, has_titles: bool) -> Iterator
     yield "more: --all prints each event, also for acks=0 and 1; --html FILE is a page"
 
 
-def _heading(advice: Advice) -> Iterator[str]:
-    snapshot, first = advice.snapshot, headline(advice)
+def heading(advice: Advice, notes: int | None = None) -> Iterator[str]:
+    """Yield what is said first, with so many notes; None: with all of them, and with all brokers not to stop."""
+    most, snapshot, first = (None if notes is None else _NAMED_MAX), advice.snapshot, headline(advice)
     yield first.text
-    yield from (one for one in (first.when_read, *first.more) if one is not None)
+    yield from first.more
     if advice.bring_back is not None:
         yield f"- first {advice.bring_back}"
     for danger in advice.dangers:
-        yield f"- {plural(danger.count, 'partition')} {danger.what}: {some_of(danger.examples, 2, danger.count)}"
-    for holder in advice.last_holders[:_NAMED_MAX]:
-        held = some_of(holder.examples, 2, holder.count)
+        yield f"- {plural(danger.count, 'partition')} {danger.what}: {_examples(danger, most)}"
+    for holder in advice.last_holders[:most]:
+        held = _examples(holder, most)
         yield f"- do not stop broker {holder.broker}: only it is in sync for {held}"
     yield ""
     release, brokers = advice.release, plural(len(snapshot.brokers), "broker")
@@ -85,11 +110,15 @@ def _heading(advice: Advice) -> Iterator[str]:
         prices = prices_of_topics({one.group.topics: one.prices for one in advice.groups})
         for value, price in (advice.prices | prices).items():
             yield f"price: {value}: {price}"
-    shown = max(advice.doubts, _NOTES_MAX)
-    for note in advice.notes[:shown]:
+    left = 0 if notes is None else len(advice.notes) - notes
+    for note in advice.notes if left < 2 else advice.notes[:notes]:  # a line that counts one may as well say it
         yield f"note: {note}"
-    if left := advice.notes[shown:]:
-        yield f"note: and {plural(len(left), 'more note')} (--all)"
+    if left > 1:
+        yield f"{left} more notes: --all prints them"
+
+
+def _examples(of: DangerNow | LastHolder, most: int | None) -> str:
+    return some_of(of.examples, len(of.examples) if most is None else _EXAMPLES_MAX, of.count)
 
 
 def _change(number: int, change: ClusterChange) -> Iterator[str]:

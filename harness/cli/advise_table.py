@@ -5,18 +5,17 @@ Writes the scenarios of `ebbtide advise --scenario FOLDER`.
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from analysis.advise.advice import Advice
 from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.events import WHEN_MEANS
-from analysis.advise.headline import MARK, MARK_MEANS, has_marked_lines, headline
+from analysis.advise.headline import MARK, MARK_MEANS, has_marked_lines
 from ebbtide.errors import UsageError
 from ebbtide.named_files import write_named_file
 from ebbtide.shown_text import plural
+from harness.cli.advise_screen import heading
 from harness.cli.output import print_table
 
 _EVENT_WIDTH, _WHEN_WIDTH = 24, 11
@@ -25,23 +24,11 @@ _EVENT_WIDTH, _WHEN_WIDTH = 24, 11
 
 def print_advice(advice: Advice) -> None:
     """Print the cluster, the partitions in danger, and each group of topics with its lines."""
-    snapshot = advice.snapshot
-    levels = ", ".join(f"{name} {level}" for name, level in advice.release.features.items())
-    print(f"cluster: {snapshot.cluster_id}, {plural(len(snapshot.brokers), 'broker')}, {snapshot.origin}")
-    print(f"Kafka: {advice.release.shown}; {advice.release.elr}; {levels}")
+    for line in heading(advice):
+        print(line)
+    print("levels: " + ", ".join(f"{name} {level}" for name, level in advice.release.features.items()))
     if advice.after is not None:
-        print(f"assumed: {advice.assumed}; the column `after` has the answers after this change, for acks=1/acks=all")
-        _say_prices(advice.prices)
-    for note in advice.notes:
-        print(f"note: {note}")
-    first = headline(advice)
-    print()
-    print(first.text)
-    for sentence in (first.when_read, *first.more):
-        if sentence is not None:
-            print(sentence)
-    for danger in advice.dangers:
-        print(f"- {plural(danger.count, 'partition')} {danger.what}: {', '.join(danger.examples)}")
+        print("the column `after` has the answers after this change, for acks=1/acks=all")
     for group in advice.groups:
         _print_group(group, advice)
     if advice.defects:
@@ -64,7 +51,6 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
     print(f"{group.settings.in_words()}: {group.topics_in_words()}")
     if advised.after is not None and advised.after.settings != group.settings:
         print(f"after the change: {advised.after.settings.in_words()}")
-    _say_prices(advised.prices)
     if advised.min_isr_note is not None:
         print(f"note: {advised.min_isr_note}")
     has_after = advice.after is not None
@@ -95,31 +81,19 @@ def _cells(line: AdvisedLine, has_after: bool) -> list[str]:
     return [what, today.event.when, today.event.likelihood, *answers, *([after] if has_after else [])]
 
 
-def _say_prices(prices: Mapping[str, str]) -> None:
-    for value, price in prices.items():
-        print(f"price: {value}: {price}")
-
-
 _SHOWN_MAX = 10
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `UsageError` unless the folder is empty, or can be made, as far as a check can see.
-
-    Makes nothing, so that a command which fails later leaves nothing.
-    """
+    """Raise `UsageError` unless the folder is empty or new. Makes nothing, so that nothing is left of a failure."""
     try:
         found = next(folder.iterdir(), None) if os.path.lexists(folder) else None
-        existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(one))
-        next(existing.iterdir(), None)  # says whether it is a folder
     except OSError as error:
         raise _cannot_be_made(folder, error.strerror) from None
     if found is not None:
         raise UsageError(
             "the folder is not empty", where="--scenario", got=str(found), allowed="an empty folder, or a new one"
         )
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise _cannot_be_made(folder, os.strerror(errno.EACCES))
 
 
 def _cannot_be_made(folder: Path, why: str | None) -> UsageError:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from made_snapshots import ELR, brokers, cluster, topic
 
 from analysis.advise import answers
 from analysis.advise.advice import Advice, advise
+from analysis.advise.headline import headline
 from analysis.advise.known import DEFECTS
 from analysis.advise.remedies import Remedy
 from ebbtide.scenario import catalogue
@@ -50,6 +52,19 @@ def test_the_changes_for_the_whole_cluster_save_the_likeliest_events_first(on_40
     assert first.costs == ("availability", "disk")
     assert (second.assume, second.topics) == (MIN_ISR_AND_ELR, ("offsets",))
     assert len(on_40.changes) <= 3
+
+
+@pytest.mark.parametrize("min_isr", [1, 2])
+def test_more_replicas_are_named_also_where_the_min_isr_is_above_the_rf_today(min_isr: int) -> None:
+    first = advise(cluster("4.3", topic("logs", 1, min_isr))).changes[0]
+    assert (first.assume, first.topics) == ("replication.factor=3,min.insync.replicas=2", ("logs",))
+
+
+def test_more_replicas_save_nothing_from_containers_that_are_all_new_at_once() -> None:
+    emptied = tuple(msgspec.structs.replace(one, keeps_disk=False) for one in brokers(3, 30))
+    advice = advise(cluster("4.3", topic("logs", 1, 1), brokers=emptied))
+    assert "by one routine event: a broker gets a new container, with an empty disk" in headline(advice).text
+    assert not [one for one in remedies(advice, "logs").values() if "containers" in one.keys]
 
 
 def test_a_later_change_says_what_it_adds_to_those_before_it() -> None:

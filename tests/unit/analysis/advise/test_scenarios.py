@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from analysis.advise.advice import line_of
 from analysis.advise.answers import ModelDesk
 from analysis.advise.events import fixed_events, power_event
 from analysis.advise.groups import NEVER, GroupSettings, TopicGroup
-from analysis.advise.lines import AdviceLine, lines_for
+from analysis.advise.lines import AdviceLine, line_for, lines_for
 from analysis.advise.release import ReleaseFacts, assumed_release
 from analysis.advise.scenarios import LineScenario, prefix_of, scenarios_of
 from ebbtide.releases.known_releases import ELR_VERSION
@@ -169,7 +168,7 @@ def test_a_loss_that_breaks_the_protocol_names_its_finding(key: str, page: str |
     topics = group({"rf": 3, "min_isr": 2} if page else {"rf": 2, "min_isr": 2})
     desk = ModelDesk(release)
     events = [*fixed_events(topics, release), power_event(2, "in sync", topics)]
-    line = line_of(next(event for event in events if event.key == key), topics, desk)
+    line = line_for(next(event for event in events if event.key == key), topics, desk)
     found = {one.name: one for one in scenarios_of(topics, [line], release, prefix="x")}
     assert scenario(found, f"{key}-acks-all").predictions[0].known_bug == page
 
@@ -179,7 +178,7 @@ def test_the_last_known_leader_of_4_0_is_elected_against_kip_966_which_is_known(
     """Kafka 4.0.2 elected a broker while it was fenced, when all three had lost power."""
     release = assumed_release(kafka, ELR_ON)
     topics = group({"rf": 3, "min_isr": 2})
-    line = line_of(power_event(3, "in sync", topics), topics, ModelDesk(release))
+    line = line_for(power_event(3, "in sync", topics), topics, ModelDesk(release))
     found = {one.name: one for one in scenarios_of(topics, [line], release, prefix="x")}
     (prediction,) = scenario(found, "power-3-acks-all").predictions
     assert prediction.known_bug == bug

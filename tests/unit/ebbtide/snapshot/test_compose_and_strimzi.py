@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.advise.advice import advise
 from ebbtide.errors import Problems, UsageError
 from ebbtide.snapshot.model import ClusterSnapshot
 from ebbtide.snapshot.planned import NEXT_TOPIC
@@ -177,6 +178,10 @@ def test_strimzi_resources_of_several_files_are_one_cluster(tmp_path: Path) -> N
     assert said.startswith("Dropped: KafkaTopic of-another: strimzi.io/cluster is other, and not main / ")
     assert "the storage of data is ephemeral: a pod that moves has an empty disk" in said
     assert "racks are those of zone" in said
+    unlabelled = read(tmp_path, KAFKA, POOLS, TOPIC.replace("labels: {strimzi.io/cluster: main}", "labels: {}"))
+    assert "orders" not in factors(unlabelled)
+    said = " / ".join(unlabelled.assumed)
+    assert "Dropped: KafkaTopic orders-cr: strimzi.io/cluster is no label of it, so Strimzi ignores it / " in said
     nameless = read(tmp_path, KAFKA.replace("{name: main}", "{}"), POOLS)
     assert [one.id for one in nameless.brokers] == [3, 4, 5, 6]
 
@@ -264,6 +269,62 @@ def test_flow_style_of_something_else_is_not_called_broken_json(
     said = capsys.readouterr().err
     assert "this file does not describe a cluster" in said
     assert "JSON" not in said.partition("allowed:")[0]
+
+
+SWARM = """services:
+  k1: &broker
+    image: apache/kafka:4.1.1
+    environment: {KAFKA_DEFAULT_REPLICATION_FACTOR: 2}
+    volumes: [a:/tmp/kafka-logs]
+  k2:
+    <<: *broker
+    volumes: [b:/tmp/kafka-logs]
+"""
+ON = "    deploy: {{placement: {{constraints: ['node.hostname == {}']}}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("added", "on_one_host", "note"),
+    [
+        (("", ""), True, "all 2 brokers of the file are on one host"),
+        (("    deploy: {resources: {}}\n",) * 2, True, "all 2 brokers of the file are on one host"),
+        ((ON.format("h1"), ON.format("h1")), True, "all 2 brokers of the file are on one host"),
+        ((ON.format("h1"), ON.format("h2")), False, None),
+        (("    deploy: {mode: global}\n", ON.format("h2")), False, "Docker Swarm places the brokers of this file"),
+        (("", "networks: {net: {driver: overlay}}\n"), False, "Docker Swarm places the brokers of this file"),
+    ],
+)
+def test_docker_swarm_may_place_brokers_on_hosts_of_their_own(
+    added: tuple[str, str], on_one_host: bool, note: str | None, tmp_path: Path
+) -> None:
+    text = SWARM.replace("  k2:\n", f"{added[0]}  k2:\n") + added[1]
+    snapshot = read(tmp_path, text)
+    assert snapshot.on_one_host == on_one_host
+    said = [one for one in snapshot.assumed if " host" in one]
+    assert [one.startswith(note or "") for one in said] == [True] * (note is not None)
+
+
+@pytest.mark.parametrize(
+    ("kept", "says", "likely"), [(0, "loses", "routine"), (1, "survives", "routine"), (2, None, "")]
+)
+def test_new_containers_empty_all_disks_that_no_volume_keeps_at_once(
+    kept: int, says: str | None, likely: str, tmp_path: Path
+) -> None:
+    text = SWARM
+    for name in "ab"[kept:]:
+        text = text.replace(f"[{name}:", "[")
+    (group,) = (one for one in advise(read(tmp_path, text)).groups if NEXT_TOPIC in one.group.topics)
+    found = [one.today for one in group.lines if one.key == "containers"]
+    assert [(one.acks_all.says, one.event.likelihood) for one in found] == [(says, likely)] * (says is not None)
+
+
+@pytest.mark.parametrize("voters", ["1@c:9093", "1@c:9093,9@other:9093"])
+def test_what_a_file_says_of_all_controllers_is_known(voters: str, tmp_path: Path) -> None:
+    text = APACHE.replace("1@c:9093", voters).replace(
+        "KAFKA_LOG_DIRS", "KAFKA_UNCLEAN_LEADER_ELECTION_ENABLE: 'true'\n      KAFKA_LOG_DIRS"
+    )
+    notes = advise(read(tmp_path, text)).notes
+    assert any("controllers decide on unclean elections" in one for one in notes) == ("other" in voters)
 
 
 ALONE = """services:

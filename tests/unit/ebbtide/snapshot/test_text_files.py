@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from made_snapshots import ELR
 
 from analysis.advise.advice import advise
 from analysis.advise.danger import bring_back, last_holders
@@ -23,6 +24,7 @@ TOPICS = """Topic: orders\tTopicId: x\tPartitionCount: 2\tReplicationFactor: 3\t
 \tTopic: orders\tPartition: 1\tLeader: none\tReplicas: 4\tIsr: 4\tElr: N/A\tLastKnownElr: N/A
 """
 LED = TOPICS.replace("none", "4")
+WHOLE = LED.replace("Isr: 1,2\tElr: 3\tLastKnownElr: \tAdding Replicas: 3", "Isr: 1,2,3")
 FEATURES = """Feature: eligible.leader.replicas.version\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\t\
 FinalizedVersionLevel: 1\tEpoch: 12
 Feature: metadata.version\tSupportedMinVersion: 3.3-IV3\tSupportedMaxVersion: 4.1-IV1\tFinalizedVersionLevel: 4.1-IV1
@@ -199,7 +201,8 @@ def test_danger_in_files_is_not_said_of_a_cluster_that_was_read(tmp_path: Path) 
     assert headline(advice).text == "1 partition in danger in these files"
     assert advice.dangers[0].examples == ("a-0 (on brokers 1,2,3, ISR broker 2)",)
     whole = advise(read(tmp_path, topics=listing.replace("Isr: 2", "Isr: 1,2,3"), features=features))
-    assert headline(whole).when_read == "In these files, each partition has a leader, and all replicas in the ISR."
+    seen = "In these files, each listed partition has a leader, and all replicas in the ISR."
+    assert headline(whole).more[0] == seen
 
 
 def test_the_command_asks_for_the_release_and_says_what_is_assumed(
@@ -271,14 +274,53 @@ def test_listings_in_one_file_are_read_as_in_files_of_their_own(tmp_path: Path, 
     assert [one.configs for one in together.brokers] == [one.configs for one in own.brokers]
 
 
-@pytest.mark.parametrize(("kafka", "assumed"), [("3.9.1", "3.9.1, no ELR"), ("4.3.1", "4.3.1, ELR off")])
-def test_an_elr_that_the_release_has_not_or_not_on_is_noted(
-    tmp_path: Path, kafka: str, assumed: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("assumed", "elr", "note"),
+    [
+        ("kafka=3.9.1", "no ELR", "which do not count: Kafka 3.9.1, no ELR, is assumed"),
+        (f"kafka=4.3.1,{ELR}=0", "ELR off", "which do not count: Kafka 4.3.1, ELR off, is assumed"),
+        ("kafka=4.3.1", "ELR on", "which only an ELR that is on puts there: on is assumed"),
+        (f"kafka=4.3.1,{ELR}=1", "ELR on", None),
+    ],
+)
+def test_a_column_elr_with_brokers_says_that_the_elr_is_on(
+    tmp_path: Path, assumed: str, elr: str, note: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "topics.txt").write_text(LED)
-    main(["advise", str(tmp_path / "topics.txt"), "--assume", f"kafka={kafka}"])
+    main(["advise", str(tmp_path / "topics.txt"), "--assume", assumed, "--all"])
     said = typed_next(capsys.readouterr().out)
-    assert f"the column Elr has brokers, which do not count: Kafka {assumed}, is assumed" in said
+    assert f", {elr}, " in said
+    assert "the column Elr has brokers, " + note in said if note else "the column Elr" not in said
+
+
+@pytest.mark.parametrize("assumed", [{"kafka": "4.0.2"}, {"kafka": "4.0.2", ELR: "0"}])
+def test_with_an_elr_that_a_listing_shows_the_min_isr_of_controllers_counts(
+    tmp_path: Path, assumed: dict[str, str]
+) -> None:
+    texts = {"topics": LED, "a": "node.id=1\nprocess.roles=broker\nmin.insync.replicas=2\n"}
+    for name, text in {**texts, "c": "node.id=9\nprocess.roles=controller\n"}.items():
+        (tmp_path / name).write_text(text)
+    paths = sorted(tmp_path.iterdir())
+    (first, *_) = snapshot_of(describe_files(paths, assumed), paths).brokers
+    assert first.configs["min.insync.replicas"] == ("2" if ELR in assumed else "1")
+
+
+def test_of_a_topic_that_no_listing_has_nothing_is_claimed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "topics.txt").write_text(WHOLE)
+    (tmp_path / "configs.txt").write_text(CONFIGS.replace("orders", "payments"))
+    words = ["advise", *(str(tmp_path / one) for one in ("topics.txt", "configs.txt")), "--assume", "kafka=4.3.1"]
+    seen = "each listed partition has a leader, and all replicas in the ISR."
+    for pattern, is_seen, is_unseen in (("payments", False, True), ("*", True, True), ("orders", True, False)):
+        assert main([*words, "--topics", pattern]) == 0
+        said = typed_next(capsys.readouterr().out)
+        assert (seen in said) == is_seen
+        assert ("No file lists a partition of payments." in said) == is_unseen
+    for broker in ("1", "4"):
+        assert main([*words, "--down", broker, "--topics", "payments"]) == 2
+        said = typed_next(capsys.readouterr().out)
+        assert "- 1 topic is unknown: no file lists the partitions: payments note: " in said
+        assert "payments-" not in said
+        assert f"asked: 0 partitions on broker {broker};" in said
 
 
 def test_a_broker_whose_configs_are_all_listed_needs_no_other_file(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cluster.snapshot.security import security_from
-from ebbtide.errors import UsageError
+from ebbtide.errors import Problems, UsageError
 from ebbtide.scenario.kafka_settings import settings_at
 from ebbtide.snapshot.model import ClusterSnapshot
 from ebbtide.snapshot.setting_names import meant_setting
@@ -67,7 +67,7 @@ def test_no_setting_of_kafka_is_called_a_mistake() -> None:
 
 STRIMZI = """apiVersion: kafka.strimzi.io/v1
 kind: KafkaTopic
-metadata: {name: t}
+metadata: {name: t, labels: {strimzi.io/cluster: t}}
 spec: {partition: 3, metricsConfig: {}, config: {min.insync.replica: 2}}
 """
 COMPOSE = """services:
@@ -186,6 +186,61 @@ def test_what_is_there_twice_is_an_error(text: str, what: str, got: str | None, 
     assert refused.value.got == got
 
 
+BESIDE = """OpenJDK 64-Bit Server VM warning: Options -Xverify:none and -noverify were deprecated in JDK 13
+[0.011s][warning][cds] Archived java heap is not supported
+Picked up JAVA_TOOL_OPTIONS: -Xmx64m
+SLF4J: Class path contains multiple SLF4J bindings.
+DEPRECATED: A Log4j 1.x configuration file has been detected, which is no longer recommended.
+[2026-11-30 11:45:24,697] INFO Registered kafka:type=kafka.Log4jController MBean (kafka.utils.Registration$)
+[2026-11-30 11:45:24,702] WARN Error connecting to node b2:9092 (org.apache.kafka.clients.NetworkClient)
+java.net.UnknownHostException: b2
+\tat java.base/java.net.InetAddress.getAllByName(InetAddress.java:1529) ~[?:?]
+\t... 12 more
+WARN[0000] /srv/compose.yaml: the attribute `version` is obsolete
+time="2026-11-30T11:45:24Z" level=warning msg="The FACTOR variable is not set."
+Defaulted container "kafka" out of: kafka, kafka-init (init)
+WARNING: Due to limitations in metric names, topics with a period could collide
+
+kafka@pod-0:/$ kafka-topics.sh --bootstrap-server localhost:9092 \\
+  --describe
+"""
+
+
+def test_what_tools_print_beside_a_listing_is_passed_over(tmp_path: Path) -> None:
+    configs = OF_TOPIC.format("orders", 1) + "Dynamic configs for group g are:\n  kafka.Any=\n"
+    text = BESIDE + LISTING.replace("\n", f"\n{BESIDE}", 1) + BESIDE + configs + BESIDE
+    snapshot = read(tmp_path, file=text)
+    assert snapshot.topics == read(tmp_path, file=LISTING, configs=configs).topics
+    assert min_isr(snapshot) == {"orders": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "got"),
+    [
+        (LISTING + "garbage\n", 3, "garbage"),
+        (LISTING + "\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1\n", 3, "Partition: 1\tLeader: 1"),
+        ("[2026-11-30 11:45:24,697] ERROR Timed out (kafka.admin.TopicCommand$)\n" + LISTING, 1, "ERROR Timed out"),
+        ("Error while executing topic command : Timed out\n" + LISTING, 1, "Error while executing"),
+        (LISTING + "java.net.UnknownHostException: b2\n", 3, "UnknownHost"),
+        (LISTING.replace("Count: 1", "Count: 2"), 1, "1 of orders, whose PartitionCount is 2"),
+        (LISTING.replace("\tIsr: 1,2,3", ""), 2, "Isr: no column"),
+        (LISTING.replace("Leader: 1", "Leader: l"), 2, "Leader: l"),
+        (OF_TOPIC.format("orders", 2) + "  min.insync.replicas\n", 3, "min.insync.replicas"),
+        ("  min.insync.replicas=1\n" + OF_TOPIC.format("orders", 2), 1, "min.insync.replicas=1"),
+    ],
+)
+def test_a_line_that_no_listing_has_is_an_error_that_names_it(text: str, line: int, got: str, tmp_path: Path) -> None:
+    with pytest.raises(Problems) as refused:
+        read(tmp_path, file=text)
+    (problem,) = refused.value.problems
+    assert problem.line == line
+    assert got in str(problem.got)
+
+
+def test_a_listing_without_the_number_of_partitions_may_lack_some(tmp_path: Path) -> None:
+    assert any("no PartitionCount of orders" in one for one in read(tmp_path, file=LISTING.partition("\n")[2]).assumed)
+
+
 @pytest.mark.parametrize("deploy", ["", "    deploy: {replicas: 2}\n"])
 def test_two_nodes_with_one_id_name_the_services_and_the_variable(deploy: str, tmp_path: Path) -> None:
     text = COMPOSE.replace("{KAFKA", "{KAFKA_NODE_ID: 7, KAFKA").replace("  k2: *node\n", deploy or "  k2: *node\n")
@@ -234,7 +289,7 @@ def test_listings_that_were_copied_from_a_terminal_are_read(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 def test_files_that_powershell_wrote_are_read(encoding: str, tmp_path: Path) -> None:
-    texts = {"listing": LISTING, "topic": STRIMZI.replace("{name: t}", "{name: u}"), "server": "#\n" + NODE}
+    texts = {"listing": LISTING, "topic": STRIMZI.replace("{name: t,", "{name: u,"), "server": "#\n" + NODE}
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding=encoding)
     paths = [tmp_path / name for name in texts]

@@ -165,18 +165,22 @@ def test_the_exit_code_says_whether_a_broker_may_go(tmp_path: Path, capsys: pyte
 
 def test_a_change_is_told_by_the_events_that_it_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stays = topic("logs", 1, 1)
-    before = saved(tmp_path, "before.json", cluster("4.0", topic("offsets", 3, 1), stays))
+    doubts = ("env_file of a was not read",)
+    before = saved(tmp_path, "before.json", cluster("4.0", topic("offsets", 3, 1), stays, assumed=doubts))
     after = saved(tmp_path, "after.json", cluster("4.0", topic("offsets", 3, 2), stays, features={ELR: 1}))
     assert main(["advise", before, after]) == 0
     lines = capsys.readouterr().out.splitlines()
     at = lines.index("RF 3, min ISR 1; now RF 3, min ISR 2: offsets")
     assert "  saved: 1 broker loses power, at the worst moment" in lines[at:]
     assert "the same: 1 topic" in lines
+    assert f"note before: {doubts[0]}" in lines
+    assert any(one.startswith("note: nobody named the controllers") for one in lines)
     assert main(["advise", before, before]) == 0
     assert "the same: 2 topics" in capsys.readouterr().out.splitlines()
     assert main(["advise", after, before, "--json"]) == 0
     [found] = assert_fits(OUTPUTS["advise-compare"], capsys.readouterr().out)
     assert "1 broker loses power, at the worst moment" in found["changes"][0]["new"]
+    assert ({*found["notes_after"]} - {*found["notes_before"]}) == {*doubts}
 
 
 def test_the_answer_for_programs_fits_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,8 +62,8 @@ def test_more_groups_than_fit_are_counted(monkeypatch: pytest.MonkeyPatch, capsy
     advice = msgspec.structs.replace(advise(cluster("3.9", topic("orders", 3, 2))), groups=(group,) * 90)
     lines = screen_of(advice, monkeypatch, capsys)
     assert len(lines) <= LINES_MAX
-    named = sum(line.endswith(": orders") for line in lines)
-    assert f"and {90 - named} topics that lose less, or rarer" in lines
+    named = sum(line.startswith("RF ") for line in lines)
+    assert any(line.startswith(f"and {90 - named} topics that lose less, or rarer: orders, ") for line in lines)
 
 
 def test_what_a_change_makes_of_a_loss_stands_beside_it(
@@ -173,7 +173,29 @@ def test_no_note_that_an_answer_may_be_wrong_is_hidden(
     assert all(one in text for one in advice.notes[: advice.doubts])
     assert set(doubts) < set(advice.notes[: advice.doubts])
     assert advice.notes[0].endswith("if it returns empty, all topics are gone")
-    assert "and 1 more note (--all)" in text
+    assert "more note" not in text, "one note more is shown as well as counted"
+    many = msgspec.structs.replace(advice, notes=tuple(f"note {one}" for one in range(15)), doubts=14)
+    lines = screen_of(many, monkeypatch, capsys)
+    assert [line for line in lines if "note" in line][-1] == "5 more notes: --all prints them"
+
+
+def test_an_answer_with_all_that_may_be_said_is_one_screen_and_names_the_worst_topics(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = {"replicas": (1, 2, 7), "isr": (1,)}
+    topics = (topic("dead", 2, 1, partition={"leader": -1, "isr": ()}), topic("left", 3, 2, partition=out))
+    doubts = tuple(f"the env_file of {'broker-' * 9}{one} was not read" for one in range(8))
+    advice = advise(cluster("3.9", *topics, topic("orders", 3, 2), assumed=doubts))
+    (danger, *_), (holder, *_), (change, *_) = advice.dangers, advice.last_holders, advice.changes
+    long = msgspec.structs.replace(change, topics=("t" * 70,) * 3)
+    for dangers, holders, changes in ((1, 1, 3), (4, 4, 3), (9, 4, 3), (30, 30, 30)):
+        many = msgspec.structs.replace(
+            advice, dangers=(danger,) * dangers, last_holders=(holder,) * holders, changes=(long,) * changes
+        )
+        lines = screen_of(many, monkeypatch, capsys)
+        assert len(lines) <= LINES_MAX
+        assert lines[-1].startswith("more: --all prints each event")
+        assert any(line.startswith("RF ") for line in lines) or dangers == 30
 
 
 def test_brokers_on_one_host_commonly_lose_power_together(

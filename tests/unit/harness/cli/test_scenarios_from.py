@@ -14,7 +14,7 @@ from harness.cli.main import main
 ADVISED = ROOT / "tests" / "data" / "advised"
 LARGE = """apiVersion: kafka.strimzi.io/v1
 kind: KafkaNodePool
-metadata: {name: all}
+metadata: {name: all, labels: {strimzi.io/cluster: main}}
 spec: {replicas: 9, roles: [broker, controller], storage: {type: persistent-claim}}
 ---
 apiVersion: kafka.strimzi.io/v1
