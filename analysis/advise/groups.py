@@ -128,8 +128,7 @@ def racks_notes(snapshot: ClusterSnapshot) -> list[str]:
     unknown = sorted([*live, *dead])
     if not unknown:
         return []
-    whose = "the rack" if len(unknown) == 1 else "the racks"
-    are = "is" if len(unknown) == 1 else "are"
+    whose, are = ("the rack", "is") if len(unknown) == 1 else ("the racks", "are")
     return [f"{whose} of {brokers_in_words(unknown)} {are} unknown: lines about racks leave out partitions there"]
 
 

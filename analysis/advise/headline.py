@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import Literal
 
 import msgspec
@@ -142,11 +143,5 @@ def _not_asked(advice: Advice) -> list[str]:
     if brokers := [one.id for one in unasked_brokers(advice.snapshot)]:
         clauses.append(f"{brokers_in_words(brokers)} could not be asked")
     if advice.groups:
-        clauses += [_clause(note) for note in advice.snapshot.notes]
+        clauses += [shorten(one.partition(":")[0], _CLAUSE_MAX, placeholder="...") for one in advice.snapshot.notes]
     return clauses
-
-
-def _clause(note: str) -> str:
-    """Return the beginning of a note, up to its reason, and no longer than a headline can take."""
-    clause = note.partition(":")[0]
-    return clause if len(clause) <= _CLAUSE_MAX else f"{clause[: _CLAUSE_MAX - 3].rstrip()}..."

@@ -80,7 +80,7 @@ def remedies_for(
     release = desk.release
     losing = [line.event for line in lines if line.acks_all.says == "loses"]
     changes = [_Change(one.values, (one,)) for one in _candidates(group, release)]
-    everything = _merged(changes)
+    everything = Assumption(_merged(changes))
     saved: set[str] = set()
     hopeless: set[str] = set()
     found = []
@@ -99,10 +99,7 @@ def remedies_for(
         asked = losing
         if change not in changes:
             asked = [one for one in losing if one.key not in hopeless]
-            if everything is not None:
-                hopeless |= {
-                    one.key for one in asked if one.key not in saved and not survives(Assumption(everything), one)
-                }
+            hopeless |= {one.key for one in asked if one.key not in saved and not survives(everything, one)}
             asked = [one for one in asked if one.key not in hopeless]
             if all(one.key in saved for one in asked):
                 continue
@@ -127,14 +124,14 @@ def remedies_for(
     return sorted(found, key=lambda one: (-len(one.saves), one.cost))
 
 
-def _merged(changes: Sequence[_Change]) -> dict[str, str] | None:
-    """Return all changes at once, None where there is one only. An upgrade raises metadata.version by itself."""
+def _merged(changes: Sequence[_Change]) -> dict[str, str]:
+    """Return all changes at once. An upgrade raises metadata.version by itself."""
     values: dict[str, str] = {}
     for one in changes:
         values |= one.values
     if KAFKA in values:
         values.pop(METADATA_VERSION, None)
-    return values if len(changes) > 1 else None
+    return values
 
 
 def _sets(changes: Sequence[_Change]) -> Iterator[_Change]:

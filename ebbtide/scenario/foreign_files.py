@@ -21,7 +21,8 @@ SCENARIO_FILE, SNAPSHOT = "a scenario file", "a snapshot of a cluster"
 TOPICS_LIST, FEATURES_LIST = "the output of kafka-topics --describe", "the output of kafka-features describe"
 CONFIGS_LIST, SERVER_PROPERTIES = "the output of kafka-configs --describe", "a server.properties of Kafka"
 COMPOSE_FILE, STRIMZI = "a Docker Compose file", "a Strimzi resource"
-READABLE = (TOPICS_LIST, FEATURES_LIST, CONFIGS_LIST, SERVER_PROPERTIES, COMPOSE_FILE, STRIMZI)
+LISTINGS = (TOPICS_LIST, FEATURES_LIST, CONFIGS_LIST)
+READABLE = (*LISTINGS, SERVER_PROPERTIES, COMPOSE_FILE, STRIMZI)
 """What `ebbtide advise` reads instead of a snapshot."""
 CLUSTER_FILES = (
     "a file of `ebbtide advise --save`, or files of one cluster: what kafka-topics, kafka-configs and kafka-features "

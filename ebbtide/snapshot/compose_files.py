@@ -83,6 +83,8 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
     notes: list[str] = []
     releases: list[str] = []
     for document in read_documents(path, content):
+        if document.at("include").content is not None:
+            notes.append(f"the files that {path.name} includes were not read: their services are not known")
         for name, values in document.at("services").table.items():
             files = {one for source in _mounts(values) for one in _places(path.parent, source) if one in given}
             used |= files

@@ -58,7 +58,8 @@ def read_strimzi(contents: Mapping[Path, bytes]) -> FileFacts:
     levels = [number for name, number in METADATA_VERSIONS.items() if level in (name, name.partition("-")[0])]
     nodes, notes = _nodes(spec, pools, name)
     unknown = [] if level is None or levels else [f"Ebbtide does not know the metadataVersion {level}"]
-    notes = [*_dropped(found, name), *unknown, *notes]
+    unready = [note for of_kind in ours.values() for one in of_kind for note in _unready(one)]
+    notes = [*_dropped(found, name), *unready, *unknown, *notes]
     return FileFacts(
         nodes=nodes,
         is_whole=any(node.id is not None for node in nodes),
@@ -111,6 +112,14 @@ def _misspelled(resource: YamlValue) -> Iterator[tuple[str, str]]:
     owner = f"{kind} {resource.at('metadata', 'name').text}"
     yield from misspelled_keys(spec.table, _KEYS[kind], owner)
     yield from misspelled_names(spec.at("config").table, "topic" if kind == "KafkaTopic" else "node", owner)
+
+
+def _unready(resource: YamlValue) -> Iterator[str]:
+    """Yield that the operator could not bring about what a resource asks for, such as more replicas of a topic."""
+    for one in resource.at("status", "conditions").items:
+        if (one.at("type").text, one.at("status").text) in (("NotReady", "True"), ("Ready", "False")):
+            owner = f"{resource.at('kind').text} {resource.at('metadata', 'name').text}"
+            yield f"{owner} is not ready, so the cluster may not be as it says: {one.at('message').text}"
 
 
 def _label(resource: YamlValue) -> str | None:
@@ -193,7 +202,9 @@ def _nodes(
             own = {"node.id": str(len(nodes)), "process.roles": role}
             nodes.append(DescribedNode(name=f"{name}-{len(nodes)}", properties={**config, **own}))
     if empty:
-        notes.append(f"the storage of {' and '.join(empty)} is ephemeral: a pod that moves has an empty disk")
+        notes.append(
+            f"the storage of {' and '.join(empty)} is ephemeral: a new pod, as of a rolling update, has an empty disk"
+        )
     if (key := spec.at("rack", "topologyKey").text) is not None:
         notes.append(f"racks are those of {key}: which node is where, the files do not say")
     if nodes:

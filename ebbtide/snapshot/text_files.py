@@ -15,16 +15,7 @@ from ebbtide import properties_file
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
-from ebbtide.scenario.foreign_files import (
-    COMPOSE_FILE,
-    CONFIGS_LIST,
-    FEATURES_LIST,
-    READABLE,
-    SERVER_PROPERTIES,
-    STRIMZI,
-    TOPICS_LIST,
-    what_is,
-)
+from ebbtide.scenario.foreign_files import COMPOSE_FILE, LISTINGS, READABLE, SERVER_PROPERTIES, STRIMZI, what_is
 from ebbtide.shown_text import plural, some_of
 from ebbtide.snapshot.compose_files import read_compose
 from ebbtide.snapshot.described import (
@@ -52,7 +43,6 @@ from ebbtide.snapshot.setting_names import misspelled_names, zookeeper_notes
 from ebbtide.snapshot.strimzi_files import read_strimzi
 from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file
 
-_LISTINGS = (TOPICS_LIST, FEATURES_LIST, CONFIGS_LIST)
 _LIST = "kafka-topics.sh --bootstrap-server HOST:PORT --describe > topics.txt"
 _DESCRIBE = "kafka-features.sh --bootstrap-server HOST:PORT describe > features.txt"
 _NAME = r"(?<!\S)(?:Adding |Removing )?[A-Z][A-Za-z]{1,40}:"
@@ -155,12 +145,14 @@ def _partition(line: int, columns: Mapping[str, str], problems: list[UsageError]
     leader = columns.get("Leader", "")
     if not is_number(leader) and leader not in ("none", "-1"):
         problems.append(_wrong("no leader", line, f"Leader: {leader}", "the id of a broker, or none"))
-    index = ids("Partition")
+    index, isr = ids("Partition"), ids("Isr", "no column") or ()
+    # Confluent's observers are replicas that are no candidates for the ISR, so they keep no acked record.
+    observers = {*(ids("Observers") or ids("LiveObservers") or ())} - {*isr}
     return SnapshotPartition(
         index=index[0] if index else 0,
         leader=int(leader) if is_number(leader) else -1,
-        replicas=ids("Replicas", "no column") or (),
-        isr=ids("Isr", "no column") or (),
+        replicas=tuple(one for one in ids("Replicas", "no column") or () if one not in observers),
+        isr=isr,
         elr=ids("Elr"),
         last_known_elr=ids("LastKnownElr"),
         adding=ids("Adding Replicas") or (),
@@ -225,7 +217,7 @@ def describe_files(paths: Sequence[Path], assumed: Mapping[str, str] | None = No
     for path in paths:
         content = _read(path)
         kind = what_is(content)
-        if kind in _LISTINGS:
+        if kind in LISTINGS:
             facts += read_listings(path, content.decode("utf-8-sig", "replace"))
         elif kind == SERVER_PROPERTIES:
             alike = sum(one.name == path.name for one in paths)
@@ -265,6 +257,9 @@ def _server_properties(path: Path, text: str, name: str) -> tuple[DescribedNode,
             notes.append(f"{name} has {key} in lines {lines[key]} and {line}: Kafka takes the last, {value}")
         properties[key], lines[key] = value, line
     raise_problems(path, list(value_problems(properties, "", lines)))
+    log_dirs = properties.get("log.dirs") or properties.get("log.dir", "/tmp/kafka-logs")
+    if any(one.strip().startswith("/tmp") for one in log_dirs.split(",")):
+        notes.append(f"{name} keeps its log in {log_dirs}, which a reboot may empty: then a power loss takes the disk")
     return DescribedNode(name=name, properties=properties), [*notes, *zookeeper_notes(properties, name)]
 
 

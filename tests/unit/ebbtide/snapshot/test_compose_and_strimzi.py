@@ -118,6 +118,7 @@ def test_what_a_compose_file_leaves_out_is_said(tmp_path: Path) -> None:
     said = " / ".join(read(tmp_path, APACHE).assumed)
     assert "min.insync.replicas of b3 is ${MIN_ISR}, which the file does not say" in said
     assert "b3 keeps its log in the container" in said
+    assert "includes were not read" in " ".join(read(tmp_path, "include: [other.yaml]\n" + APACHE).assumed)
     assert "Mount a volume at log.dirs: /tmp/kafka-logs" in said
     assert "all 2 brokers of the file are on one host" in said
     assert "Kafka cannot make __consumer_offsets (3 replicas), __transaction_state (3 replicas)" in said
@@ -176,12 +177,19 @@ def test_strimzi_resources_of_several_files_are_one_cluster(tmp_path: Path) -> N
     assert "of-another" not in factors(snapshot)
     said = " / ".join(snapshot.assumed)
     assert said.startswith("Dropped: KafkaTopic of-another: strimzi.io/cluster is other, and not main / ")
-    assert "the storage of data is ephemeral: a pod that moves has an empty disk" in said
+    assert "the storage of data is ephemeral: a new pod, as of a rolling update, has an empty disk" in said
     assert "racks are those of zone" in said
     unlabelled = read(tmp_path, KAFKA, POOLS, TOPIC.replace("labels: {strimzi.io/cluster: main}", "labels: {}"))
     assert "orders" not in factors(unlabelled)
     said = " / ".join(unlabelled.assumed)
     assert "Dropped: KafkaTopic orders-cr: strimzi.io/cluster is no label of it, so Strimzi ignores it / " in said
+    status = "\n    status: {conditions: [{type: NotReady, status: 'True', message: no RF change}]}\n"
+    unready = read(
+        tmp_path, KAFKA, POOLS, TOPIC.replace("min.insync.replicas: 1}}\n", "min.insync.replicas: 1}}" + status)
+    )
+    says = "KafkaTopic orders-cr is not ready, so the cluster may not be as it says: no RF change"
+    assert says in unready.assumed
+    assert not any("is not ready" in one for one in snapshot.assumed)
     nameless = read(tmp_path, KAFKA.replace("{name: main}", "{}"), POOLS)
     assert [one.id for one in nameless.brokers] == [3, 4, 5, 6]
 

@@ -321,3 +321,18 @@ def test_a_metadata_version_is_read_as_kafka_reads_it(level: str, number: int | 
     snapshot = read(tmp_path, file=kafka)
     assert snapshot.metadata_version == number
     assert (f"Ebbtide does not know the metadataVersion {level}" in snapshot.assumed) == (number is None)
+
+
+@pytest.mark.parametrize("name", ["Observers", "LiveObservers"])
+def test_an_observer_of_confluents_server_is_no_replica_until_it_is_in_the_isr(name: str, tmp_path: Path) -> None:
+    listing = f"Topic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2,3,4\tIsr: 1,2,4\tOffline: \t{name}: 3,4\n"
+    (topic,) = read(tmp_path, topics=listing).topics
+    assert (topic.partitions[0].replicas, topic.partitions[0].isr) == ((1, 2, 4), (1, 2, 4))
+
+
+@pytest.mark.parametrize(
+    ("log_dirs", "is_noted"), [("", True), ("log.dirs=/var/a, /tmp/b\n", True), ("log.dir=/d\n", False)]
+)
+def test_a_log_that_a_reboot_may_empty_is_noted(log_dirs: str, is_noted: bool, tmp_path: Path) -> None:
+    said = read(tmp_path, server=NODE + log_dirs).assumed
+    assert any("which a reboot may empty" in one for one in said) == is_noted
