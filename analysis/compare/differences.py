@@ -126,8 +126,7 @@ def _sentences(
                 break
     words = [outcome_word(verdict) for verdict in verdicts]
     if words[0] != words[1]:
-        named = "The first run" if first[0] == 0 else f"That on {names[0]}"
-        found.append(f"{named} is {words[0]}, and that on {names[1]} is {words[1]}.")
+        found.append(f"The outcome of {names[0]} is {words[0]}, that of {names[1]} is {words[1]}.")
     return found
 
 

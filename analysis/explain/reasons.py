@@ -389,7 +389,6 @@ def _histories(fate: Fate) -> list[Reason]:
     if len(fate.histories) == 1:
         return [Reason(text=f"How it got lost: {fate.histories[0]}.", place=place)]
     shown = [Reason(text=f"A history that fits: {one}.", place=place) for one in fate.histories[:_HISTORIES_MAX]]
-    more = len(fate.histories) - len(shown)
-    if more:
+    if more := len(fate.histories) - len(shown):
         shown.append(Reason(text=f"And {plural(more, 'more history', 'more histories')} fit.", place=place))
     return shown

@@ -115,4 +115,4 @@ def _as_usage_error(error: Exception, records: Sequence[Record]) -> Exception:
     if said is None:
         return error
     where = str(records[0]) if len(records) == 1 else f"one of {len(records)} runs"
-    return UsageError("a table's file is damaged", where=where, got=said, allowed="a whole Parquet file")
+    return UsageError("a table's file is damaged", where=where, got=said, next="copy the record here again")

@@ -26,15 +26,16 @@ def protocol_of(record: Record, verdict: Verdict) -> str:
 
 
 def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:
-    """Return what the specification says of the run, a line a clause.
+    """Return what the specification says of the run, a line a clause; rules of the user are none of its clauses.
 
     It ignores what the scenario predicted. Nothing is violated only where every clause that is
     needed is known; `prediction` says which clauses are.
     """
     if not verdict.properties:
         return _CANNOT_TELL
-    violated = [one.name for one in verdict.properties if one.status == "violated"]
-    unknown = needed_unknown_clauses(verdict, prediction)
+    own = {rule.name for rule in verdict.own_rules}
+    violated = [one.name for one in verdict.properties if one.status == "violated" and one.name not in own]
+    unknown = [name for name in needed_unknown_clauses(verdict, prediction) if name not in own]
     if (no_cause := count_lost_without_cause(verdict)) and NO_COMMITTED_LOSS not in unknown:
         unknown.append(f"why {no_cause:,} record{'s are' if no_cause > 1 else ' is'} lost")
     lines = []

@@ -60,8 +60,8 @@ def check_contents(record: RecordFolder) -> None:
                 allowed="files and folders, and links to files of the record",
                 next=again,
             )
-        kind = special_kind(mode)
-        if not stat.S_ISDIR(mode) and kind is not None:
+        kind, is_folder = special_kind(mode), stat.S_ISDIR(mode)
+        if not is_folder and kind is not None:
             raise UsageError(
                 "something in the record is neither a file nor a folder",
                 where=where,
@@ -69,15 +69,13 @@ def check_contents(record: RecordFolder) -> None:
                 allowed="regular files and folders",
                 next=again,
             )
-        if Path(where).parent == record.path:
-            is_folder = stat.S_ISDIR(mode)
-            if entry.name in (_FILES if is_folder else _FOLDERS):
-                raise UsageError(
-                    f"{entry.name} of the record is {'a folder' if is_folder else 'not a folder'}",
-                    where=where,
-                    allowed="a regular file" if is_folder else "a folder",
-                    next=again,
-                )
+        if Path(where).parent == record.path and entry.name in (_FILES if is_folder else _FOLDERS):
+            raise UsageError(
+                f"{entry.name} of the record is {'a folder' if is_folder else 'not a folder'}",
+                where=where,
+                allowed="a regular file" if is_folder else "a folder",
+                next=again,
+            )
 
 
 def is_of_record(name: str) -> bool:

@@ -339,10 +339,8 @@ def read_manifest_and_keys(record: RecordFolder) -> tuple[Manifest, frozenset[st
     path = record / MANIFEST
     again = f"copy the record again from where it was made, or remove {record}"
     if not is_folder(record.path):
-        what, meant = (
-            f"{'a file, and not a' if is_file(record.path) else 'no such'} run record",
-            Path("runs", record.path),
-        )
+        what = f"{'a file, and not a' if is_file(record.path) else 'no such'} run record"
+        meant = Path("runs", record.path)
         next = f"name its folder: {shlex.quote(str(meant))}" if is_file(meant / MANIFEST) else LIST_RECORDS
         no_record = NoRecord(what, where=str(record), allowed="a folder with a manifest.json", next=next)
         raise foreign_error_at(record.path, "a run record") or no_record

@@ -49,7 +49,7 @@ READ_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, OverflowErro
 def damage_of(path: Path, error: Exception) -> EbbtideError:
     """Return the error to raise for one of `READ_ERRORS`: the file is damaged, or the host lacks memory to read it."""
     return lack_of_host(error, "a table's file", path) or UsageError(
-        "a table's file is damaged", where=str(path), got=str(error), allowed="a whole Parquet file"
+        "a table's file is damaged", where=str(path), got=str(error), next="copy the record here again"
     )
 
 

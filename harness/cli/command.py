@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from harness.cli.parameters import Completer
 
 _HELP = "help"
-_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 class Args:
@@ -121,9 +120,15 @@ class CommandBase(click.Command):
     module: ModuleType | None = None
 
     def __init__(self, description: str = "", *, epilog: str | None = None, **settings: Any) -> None:
-        context = {**_SETTINGS, **settings.pop("context_settings", {})}
+        context = {"help_option_names": ["-h", "--help"], **settings.pop("context_settings", {})}
         super().__init__(None, help=description, epilog=epilog, context_settings=context, **settings)
         self.records: list[str] = []
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return click's own option, with a text like those of the others."""
+        if option := super().get_help_option(ctx):
+            option.help = "show this message and exit"
+        return option
 
     def option(
         self,

@@ -61,15 +61,14 @@ def command() -> Command:
 
 
 def run(args: Args) -> ExitCode:
-    """Write the page, and print its path; with --json, also what differs. Raises `UsageError`."""
+    """Write the page, and print what differs and where the page is. Raises `UsageError`."""
     from analysis.compare.page import write_comparison
 
     records = without_files_beside(args.runs)
     if len(records) < 2:
         raise _too_few_runs_error(records[0])
     times = Counter(one.resolve() for one in records)
-    twice = next((one for one in records if times[one.resolve()] > 1), None)
-    if twice is not None:
+    if twice := next((one for one in records if times[one.resolve()] > 1), None):
         raise UsageError(
             "a run cannot be compared with itself",
             where="RUN",
@@ -85,7 +84,7 @@ def run(args: Args) -> ExitCode:
     if args.json:
         print_json(compare_output(compared, path))
     else:
-        _print_page(compared, shown)
+        _print_page(compared.sentences, shown)
     can_compare = sum(one.is_compared for one in compared.runs) > 1
     return ExitCode.AS_PREDICTED if can_compare else ExitCode.INCONCLUSIVE
 
@@ -138,12 +137,12 @@ def print_comparison(records: Sequence[Path]) -> None:
     except EbbtideError as error:
         print(f"comparison: none: {error.what}")
     else:
-        _print_page(compared, shown)
+        _print_page(compared.failures, shown)
 
 
-def _print_page(compared: RunComparison, shown: str) -> None:
-    """Print which runs did not complete, and then where the page is."""
-    for sentence in compared.failures:
+def _print_page(sentences: Sequence[str], shown: str) -> None:
+    """Print sentences on the compared runs, and then where the page is."""
+    for sentence in sentences:
         print(sentence)
     print(f"comparison: {shown}")
 

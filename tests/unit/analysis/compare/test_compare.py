@@ -159,10 +159,11 @@ def test_the_page_has_both_pictures_under_ids_of_their_own() -> None:
     assert 'http-equiv="Content-Security-Policy"' in page
 
 
-def test_the_command_writes_the_page_beside_the_last_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_differs_and_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "both.html"
     assert main(["runs", "compare", str(WITHOUT_ELR), str(WITH_ELR), "--out", str(page)]) == 0
-    assert capsys.readouterr().out == f"comparison: {page}\n"
+    lost, *_, last = capsys.readouterr().out.splitlines()
+    assert (lost, last) == ("Kafka 3.9.1 lost 2,000 records; Kafka 4.3.1 lost no record.", f"comparison: {page}")
     assert page.is_file()
 
 

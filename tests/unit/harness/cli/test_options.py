@@ -63,6 +63,11 @@ def test_an_option_has_the_same_help_in_every_verb() -> None:
     assert {name for name, helps in found.items() if len(helps) > 1} == SAYS_WHAT_IT_DOES_HERE
 
 
+def test_the_text_of_help_itself_is_written_as_those_of_the_other_options() -> None:
+    texts = {str(getattr(command.get_help_option(click.Context(command)), "help", "")) for _, command in commands()}
+    assert texts == {"show this message and exit"}
+
+
 def test_a_default_is_shown_in_one_form() -> None:
     assert [f"{verb} {one.opts}" for verb, one in options() if re.search(r"\(default (?!:)", one.help or "")] == []
 

@@ -44,6 +44,7 @@ class Ours(Elr43):
         {body}
 """
 VIOLATED = 'return finding(exercised=1, violations=[{"why": "ours"}])'
+UNKNOWN = 'return finding(exercised=1, violations=[], unknown=[{"why": "ours"}])'
 
 
 ELSEWHERE = RULE.format(body=VIOLATED, more="").replace("RULE =", "_check.__module__ = 'elsewhere'\nRULE =")
@@ -179,18 +180,21 @@ def test_a_check_that_fails_leaves_its_rule_unknown(tmp_path: Path, body: str, m
 
 
 @pytest.mark.parametrize(
-    ("needed", "outcome", "protocol"),
-    [("always", "inconclusive", "cannot tell:\nours"), ("never", "as-predicted", "nothing violated")],
+    ("check", "needed", "status", "outcome"),
+    [
+        (UNKNOWN, "always", "unknown", "inconclusive"),
+        (UNKNOWN, "never", "unknown", "as-predicted"),
+        (VIOLATED, "always", "violated", "contradicted"),
+    ],
 )
-def test_a_rule_that_need_not_be_known_leaves_the_outcome_open_to_the_others(
-    tmp_path: Path, needed: str, outcome: str, protocol: str
+def test_a_rule_of_the_user_decides_the_outcome_and_says_nothing_of_the_protocol(
+    tmp_path: Path, check: str, needed: str, status: str, outcome: str
 ) -> None:
     story = story_in(tmp_path)
-    unknown = 'return finding(exercised=1, violations=[], unknown=[{"why": "ours"}])'
-    with own_rules([rule_file(tmp_path, "ours", unknown, f", needed={needed!r}")]):
+    with own_rules([rule_file(tmp_path, "ours", check, f", needed={needed!r}")]):
         verdict = story.judge()
-    assert (by_name(verdict)["ours"], verdict.outcome) == ("unknown", outcome)
-    assert protocol_row(msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict), None) == protocol
+    assert (by_name(verdict)["ours"], verdict.outcome) == (status, outcome)
+    assert protocol_row(msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict), None) == "nothing violated"
 
 
 @pytest.mark.parametrize(
