@@ -53,8 +53,7 @@ class AdviceEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a group: an event, and what it loses today and after the change.
 
     `measured` is what runs of the catalogue lost, `findings` are pages in docs/, and `ebbtide scenarios show` prints
-    each of the scenarios `shown_by`. `only_for_after`: the line is there
-    because of --assume, and the headline does not count it.
+    each of the scenarios `shown_by`. `only_for_after`: --assume adds the line, and the headline does not count it.
     """
 
     key: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 
 import msgspec
@@ -16,7 +16,7 @@ from ebbtide.scenario.model import MAX_BROKERS, ClusterSpec, Scenario
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import brief_text_of
 from ebbtide.shown_text import plural, some_of
-from ebbtide.snapshot.described import BROKER_DEFAULTS, DescribedNode, FileFacts
+from ebbtide.snapshot.described import BROKER_DEFAULTS, FileFacts
 from ebbtide.snapshot.planned import NEXT_TOPIC, NEXT_TOPIC_MEANS
 
 CONTROLLERS_MAX = 3
@@ -43,12 +43,13 @@ def scenario_from(advice: Advice, facts: FileFacts, *, name: str) -> FilesScenar
     scenario = parse(text, file=name)
     brokers = len({one.id for one in advice.snapshot.brokers} | hosting_brokers(advice.snapshot))
     controllers = advice.snapshot.controllers or (1,)
+    of_broker, of_controller = (some[0].properties if some else {} for some in (facts.brokers, facts.controllers))
     cluster = msgspec.structs.replace(
         scenario.cluster,
         brokers=max(scenario.cluster.brokers, min(brokers, MAX_BROKERS)),
         controllers=1 if len(controllers) == 1 else CONTROLLERS_MAX,
-        broker_properties=_properties(facts.brokers, facts.broker_configs.get(None, {})),
-        controller_properties=_properties(facts.controllers, {}),
+        broker_properties={**of_broker, **facts.broker_configs.get(None, {})},
+        controller_properties=of_controller,
     )
     topics = some_of(group.group.topics, _NAMED_MAX)
     if NEXT_TOPIC in group.group.topics:
@@ -79,10 +80,6 @@ def _shown(advice: Advice, name: str) -> Iterator[tuple[AdvisedGroup, AdvisedLin
                 made = next(scenarios_of(group.group, [line.today], advice.release, prefix=name, verb="scenarios from"))
                 if made.text is not None:
                     yield group, line, made.text
-
-
-def _properties(nodes: Sequence[DescribedNode], dynamic: dict[str, str]) -> dict[str, str]:
-    return {**(nodes[0].properties if nodes else {}), **dynamic}
 
 
 def _without_refused(scenario: Scenario) -> tuple[Scenario, list[str]]:

@@ -60,7 +60,7 @@ _BESIDE = re.compile(
 """What shells, loggers, the JVM, Kafka's scripts and kubectl print beside a listing."""
 _TRACE = re.compile(r"\s+at \S|\s*\.\.\. [0-9]+ |(?:Caused by: )?[a-z]\w*(?:\.[\w$]+)+(?:Exception|Error)\b")
 """A line of the exception that a logged line is about."""
-_STRANGE_MAX = 3
+_STRANGE_MAX, _BESIDE_MAX = 3, 1_000
 BYTES_MAX = 64 << 20
 
 
@@ -79,7 +79,7 @@ def read_listings(path: Path, text: str) -> Iterator[FileFacts]:
     in_section = is_beside = False
     for number, line in enumerate(text.splitlines(), 1):
         columns = {name[:-1]: value.strip() for name, value in _COLUMN.findall(line)}
-        is_beside = (is_beside and _TRACE.match(line) is not None) or _BESIDE.match(line) is not None
+        was_beside, is_beside = is_beside, False
         if " configs for " in line:
             sections.append((_HEADING.match(line), {}))  # None: of users, groups and others
             in_section = True
@@ -96,7 +96,9 @@ def read_listings(path: Path, text: str) -> Iterator[FileFacts]:
             if heading is not None and config[2] != "null":
                 problems += value_problems({config[1]: config[2]}, "", {config[1]: number})
                 values[config[1]] = config[2]
-        elif not is_beside and not (in_section and sections[-1][0] is None and line[:1] in " \t"):
+        elif (was_beside and _TRACE.match(line)) or _BESIDE.match(line[:_BESIDE_MAX]):
+            is_beside = True
+        elif not (in_section and sections[-1][0] is None and line[:1] in " \t"):
             allowed = "what Kafka's tools print; delete the line if it says nothing about the cluster"
             strange.append(_wrong("no line of a listing", number, line.strip(), allowed))
     facts.append(FileFacts(topics=tuple(_topics(partitions, heads, problems))))

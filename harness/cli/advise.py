@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.named_files import check_named_file
 from harness.cli import options
@@ -101,7 +103,7 @@ def run(args: Args) -> ExitCode:
     if args.down is not None:
         return _say_down(args, snapshot, assumed)
     if compares:
-        return _say_changes(args, snapshot)
+        return _say_changes(args, snapshot, assumed)
     with shown_progress() as progress:
         advice = advise(snapshot, pattern=args.topics, assumed=assumed, progress=progress)
     if args.html is not None:
@@ -151,16 +153,15 @@ def _check_question(args: Args) -> bool:
             got=", ".join(map(str, args.snapshots)),
             allowed="one file, or without --down a file before a change and one after it",
         )
-    for option in ("assume", "html", "scenario"):
-        says_release = option == "assume" and asks == "--down"
-        if asks is not None and getattr(args, option) is not None and not says_release:
+    for option in ("html", "scenario"):
+        if asks is not None and getattr(args, option) is not None:
             what, allowed = f"--{option} is for the whole advice", f"--{option} without {asks}"
             raise UsageError(what, where=f"--{option}", got=f"beside {asks}", allowed=allowed)
     return compares
 
 
 def _say_down(args: Args, snapshot: ClusterSnapshot, assumed: Assumption | None) -> ExitCode:
-    from analysis.advise.advice import releases_of
+    from analysis.advise.advice import releases_of, unsaid_notes
     from analysis.advise.down import ask_down, parse_down
     from harness.cli.advise_answers import EXIT_CODES, print_down
 
@@ -168,12 +169,10 @@ def _say_down(args: Args, snapshot: ClusterSnapshot, assumed: Assumption | None)
     release, _, changes = releases_of(snapshot, assumed)
     if changes is not None:
         unsaid = ", ".join(snapshot.unsaid) or "nothing, because the cluster itself says it"
-        raise UsageError(
-            "a change is for the whole advice",
-            where="--assume",
-            got=changes.in_words(),
-            allowed=f"with --down: {unsaid}",
-        )
+        what, allowed = "a change is for the whole advice", f"with --down: {unsaid}"
+        raise UsageError(what, where="--assume", got=changes.in_words(), allowed=allowed)
+    assumptions = (*snapshot.assumed, *unsaid_notes(snapshot, release, assumed))
+    snapshot = msgspec.structs.replace(snapshot, assumed=assumptions)
     with shown_progress() as progress:
         answer = ask_down(snapshot, release, brokers, pattern=args.topics, progress=progress)
     if args.json:
@@ -183,7 +182,7 @@ def _say_down(args: Args, snapshot: ClusterSnapshot, assumed: Assumption | None)
     return EXIT_CODES[answer.says]
 
 
-def _say_changes(args: Args, before: ClusterSnapshot) -> ExitCode:
+def _say_changes(args: Args, before: ClusterSnapshot, assumed: Assumption | None) -> ExitCode:
     from analysis.advise.advice import advise
     from analysis.advise.compare import compare_advice
     from ebbtide.snapshot.model import read_snapshot
@@ -191,8 +190,11 @@ def _say_changes(args: Args, before: ClusterSnapshot) -> ExitCode:
 
     after = read_snapshot(args.snapshots[1])
     with shown_progress() as progress:
-        first, second = (advise(one, pattern=args.topics, progress=progress) for one in (before, after))
-    found = compare_advice(first, second)
+        pair = [advise(one, pattern=args.topics, assumed=assumed, progress=progress) for one in (before, after)]
+    if any(one.after is not None for one in pair):
+        what, allowed = "a change is for the whole advice", "with two files: what they do not say"
+        raise UsageError(what, where="--assume", got=args.assume, allowed=allowed)
+    found = compare_advice(*pair)
     if args.json:
         print_json(found)
     else:

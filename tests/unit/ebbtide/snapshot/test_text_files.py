@@ -227,7 +227,9 @@ def test_what_files_do_not_say_is_asked_for_and_is_then_today(
     assert main(["advise", str(file), "--down", "2"]) == 4
     assert f"next: ebbtide advise {file} --down 2 --assume kafka=4.3.1 (" in typed_next(capsys.readouterr().err)
     assert main(["advise", str(file), "--down", "2", "--assume", "kafka=4.3.1"]) == 1
-    assert "taking down broker 2, if all replicas are in sync" in " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().out.split())
+    assert "taking down broker 2, if all replicas are in sync" in said
+    assert "note: no file says whether the ELR is on: off is assumed" in said
     assert main(["advise", str(file), "--down", "2", "--assume", "kafka=4.3.1,min.insync.replicas=2"]) == 4
     assert "with --down: kafka, metadata.version, eligible.leader.replicas.version" in " ".join(
         capsys.readouterr().err.split()

@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from made_cluster import MadeCluster, served_cluster
 from made_snapshots import ELR, brokers, cluster, topic
@@ -177,6 +178,14 @@ def test_a_change_is_told_by_the_events_that_it_changes(tmp_path: Path, capsys: 
     assert any(one.startswith("note: nobody named the controllers") for one in lines)
     assert main(["advise", before, before]) == 0
     assert "the same: 2 topics" in capsys.readouterr().out.splitlines()
+    assert main(["advise", before, after, "--assume", "min.insync.replicas=2"]) == 4
+    assert "with two files: what they do not say" in capsys.readouterr().err
+    unsaid = [msgspec.structs.replace(cluster("9.9", stays), unsaid=("kafka",)) for _ in range(2)]
+    files = [saved(tmp_path, f"{at}.json", one) for at, one in enumerate(unsaid)]
+    assert main(["advise", *files]) == 4
+    assert "--assume kafka=4.3.1" in capsys.readouterr().err
+    assert main(["advise", *files, "--assume", "kafka=4.3.1"]) == 0
+    assert "the same: 1 topic" in capsys.readouterr().out
     assert main(["advise", after, before, "--json"]) == 0
     [found] = assert_fits(OUTPUTS["advise-compare"], capsys.readouterr().out)
     assert "1 broker loses power, at the worst moment" in found["changes"][0]["new"]
