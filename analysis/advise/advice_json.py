@@ -71,8 +71,8 @@ class AdviceEvent(msgspec.Struct, frozen=True, kw_only=True):
 class AdviceGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Topics that are alike, the lines for them, and the changes that save something.
 
-    `replicas_in_one_rack`: the most replicas that a partition has in one rack; null if unknown. `prices` says what each
-    assumed setting costs these topics.
+    `partitions` counts those that somebody saw. `replicas_in_one_rack`: the most replicas that a partition has in one
+    rack; null if unknown. `prices` says what each assumed setting costs these topics.
     """
 
     settings: GroupSettings

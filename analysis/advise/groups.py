@@ -62,8 +62,9 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Topics that are alike. `rack_replicas`: the most replicas that a partition has in one rack; 0 if unknown.
+    """Topics that are alike, and how many of their partitions were seen.
 
+    `rack_replicas`: the most replicas that a partition has in one rack; 0 if unknown.
     `on_one_host`: all brokers are, so that they lose power together. `in_containers`: how many brokers have an
     empty disk in a new container.
     """
@@ -78,8 +79,8 @@ class TopicGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     def topics_in_words(self, most: int = 4) -> str:
         """Return some names, and how many there are."""
-        counts = f"{plural(len(self.topics), 'topic')}, {plural(self.partitions, 'partition')}"
-        return f"{counts}: {some_of(self.topics, most)}"
+        seen = f", {plural(self.partitions, 'partition')}" if self.partitions else ""
+        return f"{plural(len(self.topics), 'topic')}{seen}: {some_of(self.topics, most)}"
 
 
 def partitions_of(
@@ -103,7 +104,7 @@ def groups_of(snapshot: ClusterSnapshot, pattern: str = "*") -> list[TopicGroup]
     for topic, _, partition in partitions_of(snapshot, pattern):
         settings = settings_of({**defaults, **topic.configs}, len(final_replicas(partition)))
         named[settings][topic.name] = None
-        counted[settings] += 1
+        counted[settings] += not topic.is_planned
         together[settings] = max(together[settings], _in_one_rack(final_replicas(partition), racks))
     return [
         TopicGroup(

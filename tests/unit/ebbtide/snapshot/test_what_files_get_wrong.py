@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.advise.groups import groups_of
 from cluster.snapshot.security import security_from
 from ebbtide.errors import Problems, UsageError
 from ebbtide.scenario.kafka_settings import settings_at
@@ -124,6 +125,7 @@ def test_topics_that_only_another_file_has_are_advised_about_and_named(tmp_path:
     snapshot = read(tmp_path, topics=LISTING, configs=configs, server=NODE)
     assert min_isr(snapshot) == {"orders": "2", "payments": "3"}
     assert len(snapshot.topics[1].partitions[0].replicas) == 3
+    assert {one.topics: one.partitions for one in groups_of(snapshot)} == {("orders",): 1, ("payments",): 0}
     assert "no listing has the partitions of payments: all replicas count as in sync" in snapshot.assumed
     assert not any("in these files" in one for one in snapshot.assumed)
 
