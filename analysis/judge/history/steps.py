@@ -58,6 +58,12 @@ def end_of_fault(step: StepEntry) -> int | None:
     return step.effect_ns if kind is not None and kind.healed_by is None else step.healed_ns
 
 
+def nodes_with_changed_directories(record: Record) -> set[int]:
+    """Return the nodes with a log directory that a step replaced or took offline; a power loss does neither."""
+    changes = {kind for kind, one in KINDS.items() if one.changes_directory}
+    return {node for step in record.proven_steps or () if step.step in changes for node in step.nodes}
+
+
 def step_on_disks_of(
     record: Record, nodes: Collection[int], until_ns: int | None = None, kinds: Collection[str] = TOUCHES
 ) -> StepEntry | None:

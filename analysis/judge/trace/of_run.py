@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from analysis.judge.history.steps import nodes_with_changed_directories
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import TimelineTrace
 from analysis.record.record import Record
 from ebbtide.coverage_fact import Fact
-from ebbtide.scenario.steps.table import KINDS
 
 ACTION_CLAUSES: Mapping[str, str] = {
     "fence": "KIP-966, Controller behaviors 2",
@@ -43,30 +43,20 @@ FACTS = (
     ),
 )
 
-_TOUCH_DIRECTORIES = frozenset(kind for kind, one in KINDS.items() if one.changes_directory)
-"""Steps after which a broker's log directory may be replaced or offline.
-
-A power loss leaves the directory and its id.
-"""
-
 
 def trace_of(record: Record) -> TimelineTrace:
     """Check the run's metadata log against the model of its releases."""
-    manifest, steps = record.manifest, record.proven_steps
-    touched = {node for step in steps or () if step.step in _TOUCH_DIRECTORIES for node in step.nodes}
-    brokers = frozenset(manifest.topology.brokers)
-    failing: frozenset[int] = frozenset()
-    if (manifest.log_dirs or 1) > 1:
-        # Each broker reports where it put a new replica. Only one whose disk a step touched reports that one failed.
-        failing = brokers & touched
-        touched |= brokers
+    manifest, brokers = record.manifest, frozenset(record.manifest.topology.brokers)
+    touched = brokers & nodes_with_changed_directories(record)
+    # Each broker reports where it put a new replica. Only one whose disk a step touched reports that one failed.
+    has_several = (manifest.log_dirs or 1) > 1
     return check_timeline(
         record.timeline,
         record.protocol,
         statics=record.statics,
         asked=record.requests,
-        touched_disks=brokers & touched if steps is not None else None,
-        failing_disks=failing,
+        touched_disks=None if record.proven_steps is None else brokers if has_several else touched,
+        failing_disks=touched if has_several else frozenset(),
         in_final_read=frozenset(manifest.final_offsets),
     )
 

@@ -46,6 +46,7 @@ class Duty(NamedTuple):
     - `alive_ns`: when a debtor showed itself alive; None: it is unfenced, and its heartbeats say enough.
     - `controllers_ns`: when the controllers wrote to the metadata log; None: whenever the harness saw it grow.
     - `despite`: the faults, by the index of their step, in spite of which it is owed.
+    - `doubt`: why nobody can be accused of breaking it; None: somebody can.
     """
 
     about: Row
@@ -56,6 +57,7 @@ class Duty(NamedTuple):
     alive_ns: Sequence[int] | None = None
     controllers_ns: Sequence[int] | None = None
     despite: Collection[int] = ()
+    doubt: str | None = None
 
     @property
     def broken_ns(self) -> int:
@@ -74,10 +76,7 @@ def finds_duties(duties: Callable[[Record], Iterable[Duty]]) -> Callable[[Judged
 
 
 def finding_on_duties(record: Record, duties: Iterable[Duty], *, doubt: str | None = None) -> Finding:
-    """Return a violation for each broken duty; what may have kept its debtors from it leaves it unknown.
-
-    So does a `doubt`, whatever the duty.
-    """
+    """Return a violation for each broken duty; an excuse of its debtors, or a `doubt`, leaves it unknown."""
     if record.proven_steps is None:
         return unknown_finding("no steps say which faults were in force")
     cases = Cases()
@@ -93,8 +92,8 @@ def finding_on_duties(record: Record, duties: Iterable[Duty], *, doubt: str | No
 def why_excused(record: Record, duty: Duty) -> str | None:
     """Return what else than Kafka may have kept the debtors from their duty; None: nothing."""
     since_ns, until_ns = duty.since_ns, duty.broken_ns
-    if record.unsure_spans:
-        return "a clock was set"
+    if duty.doubt is not None or record.unsure_spans:
+        return duty.doubt or "a clock was set"
     for step in record.proven_steps or ():
         if step.index not in duty.despite and _is_in_force(step, since_ns, until_ns):
             return f"step {step.index} ({step.step}) was in force meanwhile"

@@ -135,6 +135,13 @@ def test_a_partition_whose_members_are_all_fenced_waits(tmp_path: Path) -> None:
     assert found(ELIGIBLE, tmp_path, brokers="at=6 broker=2 event=fenced") == ("not-exercised", "")
 
 
+@pytest.mark.parametrize(("step", "status"), [("power-loss", "violated"), ("wipe-disk", "unknown")])
+def test_a_member_whose_log_directory_a_step_changed_may_be_no_candidate(
+    tmp_path: Path, step: str, status: str
+) -> None:
+    assert found(ELIGIBLE, tmp_path, steps=f"step={step} nodes=2 at=5 healed=6")[0] == status
+
+
 def test_a_member_that_was_unfenced_just_before_the_end_may_still_be_elected(tmp_path: Path) -> None:
     events = "at=6 broker=2 event=fenced;at=40 broker=2 event=unfenced"
     assert found(ELIGIBLE, tmp_path, brokers=events)[0] == "unknown"
