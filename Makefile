@@ -82,7 +82,7 @@ release: setup-dev
 	$(BIN)/python -m tools.release
 
 bench: setup-dev
-	@code=0; for name in $(BENCHES); do echo "bench.$$name"; $(BIN)/python -m bench.$$name || code=1; done; exit $$code
+	@code=0; for name in $(BENCHES); do echo "bench.$$name"; PYTHONPATH=tests:tests/support $(BIN)/python -m bench.$$name || code=1; done; exit $$code
 
 lock:
 	python3 -m tools.lock

@@ -24,7 +24,7 @@ from cluster.snapshot.reading import read_cluster
 from cluster.snapshot.security import Security
 from ebbtide.snapshot.model import read_snapshot, write_snapshot
 
-SETTINGS = (
+SETTINGS: tuple[dict[str, str], ...] = (
     {"min.insync.replicas": "2"},
     {"min.insync.replicas": "1"},
     {"min.insync.replicas": "2", "cleanup.policy": "compact"},

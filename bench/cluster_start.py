@@ -24,6 +24,7 @@ from statistics import median
 import msgspec
 
 from cluster.host.ledger import Ledger
+from cluster.runtime.base import RuntimeSettings
 from cluster.runtime.jvm import Installation, ensure_class_archive, installation_of
 from cluster.runtime.local import LocalRuntime
 from cluster.runtime.properties import plan_cluster
@@ -40,11 +41,9 @@ class BareRuntime(LocalRuntime):
     It waits until they are ready, as a run does.
     """
 
-    def __init__(self, *, spec: ClusterSpec, installation: Installation, folder: Path, ledger: Ledger) -> None:
-        super().__init__(
-            spec=spec, installation=installation, folder=folder, ledger=ledger, power_loss_method="truncate"
-        )
-        self._plan = plan_cluster(spec, lambda node_id: f"127.0.1.{node_id}")
+    def __init__(self, installation: Installation, settings: RuntimeSettings) -> None:
+        super().__init__(installation, msgspec.structs.replace(settings, power_loss_method="truncate"))
+        self._plan = plan_cluster(settings.spec, lambda node_id: f"127.0.1.{node_id}")
         self.nodes = self._plan.nodes
 
     def prepare(self) -> None:
@@ -67,7 +66,9 @@ def start_s(
 ) -> float:
     """Return how many seconds a new cluster takes until it is ready."""
     with Ledger.open(f"bench-{folder.name}", folder) as ledger:
-        runtime = kind(spec=ClusterSpec(brokers=brokers), installation=installation, folder=folder, ledger=ledger)
+        spec = ClusterSpec(brokers=brokers)
+        settings = RuntimeSettings(spec=spec, kafka=installation.kafka, folder=folder, ledger=ledger)
+        runtime = kind(installation, settings)
         try:
             runtime.prepare()
             began = time.monotonic()

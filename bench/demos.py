@@ -1,4 +1,4 @@
-"""Runs the demo many times: `python -m bench.demos [COUNT] [--jobs N]`.
+"""Runs the demo many times: `PYTHONPATH=tests/support python -m bench.demos [COUNT] [--jobs N]`.
 
 Run it from the root of a checkout, as root. Each demo is `ebbtide run last-replica-standing --kafka 3.9.1,4.3.1` in
 its own process. It must end as predicted on both releases and leave nothing on the host: namespaces, mounts, loop
@@ -15,10 +15,11 @@ import time
 from pathlib import Path
 from statistics import median
 
+from host_state import HostState
+
 from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
-from tests.support.host_state import HostState
 
 
 def demo(runs: Path, jobs: int) -> tuple[float, list[str]]:

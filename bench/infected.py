@@ -10,7 +10,7 @@ import ast
 import copy
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -48,13 +48,14 @@ class Infections:
         of_node: dict[ast.AST, list[tuple[str, ast.AST]]] = defaultdict(list)
         for node, name, mutated in changed:
             of_node[node].append((name, mutated))
-        found = _Comparing(of_node).visit(tree)
-        return ast.fix_missing_locations(found)
+        _Comparing(of_node).visit(tree)
+        return ast.fix_missing_locations(tree)
 
 
-def _differs(value: object, other: Callable[[], object]) -> bool:
+def _differs(value: Any, other: Callable[[], object]) -> bool:
     try:
-        return not np.array_equal(found, value) if isinstance(found := other(), np.ndarray) else bool(found != value)
+        found: Any = other()
+        return not np.array_equal(found, value) if isinstance(found, np.ndarray) else bool(found != value)
     except Exception:
         # What throws is not equal, either.
         return True

@@ -1,4 +1,4 @@
-"""Measures what journalling costs a producer of each client library: `python -m bench.journal_cost`.
+"""Measures what a journal costs a producer of each library: `PYTHONPATH=tests python -m bench.journal_cost`.
 
 Run it from the root of a checkout. Rounds alternate between three kinds, with the same settings, against one real Kafka
 node on loopback:
@@ -31,13 +31,13 @@ import msgspec
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from confluent_kafka import KafkaError, Message
+from live.single_node import VERSION, single_node
 
 from bench.measured_on import measured_on
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import encode
 from ebbtide.record.files import JOURNAL_DIR, RecordFolder
 from ebbtide.scenario.kafka_settings import ClientLibrary
-from tests.live.single_node import VERSION, single_node
 from workloads import librdkafka_producer, producer
 from workloads.config import Endpoints, NewTopic, ProducerConfig
 from workloads.topics import create_topics
@@ -113,7 +113,7 @@ def time_journalled_producer(record: Path) -> float:
     (file,) = (record / "sends").glob("*.parquet")
     table = pq.read_table(file, columns=["sent_ns", "done_ns", "status"])
     assert pc.all(pc.equal(table["status"], "acked")).as_py()
-    return (pc.max(table["done_ns"]).as_py() - pc.min(table["sent_ns"]).as_py()) / 1e9
+    return float(pc.max(table["done_ns"]).as_py() - pc.min(table["sent_ns"]).as_py()) / 1e9
 
 
 def measure(
@@ -145,7 +145,7 @@ def measure(
     module = ["bench.journal_cost", "--plain", client, kind] if is_plain else [_MODULES[client].__name__]
     done = subprocess.run([sys.executable, "-m", *module, str(path)], check=True, capture_output=True, text=True)
     seconds = json.loads(done.stdout) if is_plain else time_journalled_producer(record)
-    return options.count / seconds
+    return float(options.count / seconds)
 
 
 def main() -> int:

@@ -317,7 +317,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     roll, tally, verbs = random.Random(args.seed), Tally(), args.verbs.split(",")
     folder = Path(tempfile.mkdtemp(prefix="ebbtide-kills-"))
-    ends, queue = time.monotonic() + args.minutes * 60, []
+    ends = time.monotonic() + args.minutes * 60
+    queue: list[str] = []
     print(f"seed {args.seed}, in {folder}", flush=True)
     for number in range(1, args.rounds + 1):
         if time.monotonic() >= ends:

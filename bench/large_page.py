@@ -110,13 +110,13 @@ def _registrations() -> list[dict[str, Any]]:
 def _write_clients(record: Path, records: int) -> None:
     """Every record is acked 5 ms after it was sent and read 5 ms later; the HW is asked every 100 ms."""
     sent = [_ns(2) + value * (_LASTS_S - 4) * 1_000_000_000 // records for value in range(records)]
-    common = {
+    common: dict[str, Sequence[Any]] = {
         "topic": ["t"] * records,
         "partition": [value % PARTITIONS for value in range(records)],
         "offset": [value // PARTITIONS for value in range(records)],
         "value": list(range(records)),
     }
-    sends = {
+    sends: dict[str, Sequence[Any]] = {
         **common,
         "producer": [1] * records,
         "sequence": list(range(records)),
@@ -125,7 +125,7 @@ def _write_clients(record: Path, records: int) -> None:
         "sent_ns": sent,
         "done_ns": [at + 5_000_000 for at in sent],
     }
-    polls = {
+    polls: dict[str, Sequence[Any]] = {
         **common,
         "consumer": [1] * records,
         "session": [1] * records,
@@ -133,7 +133,7 @@ def _write_clients(record: Path, records: int) -> None:
         "polled_ns": [at + 10_000_000 for at in sent],
     }
     asked = [(number, at) for at in range(20, 10 * _LASTS_S - 20) for number in range(PARTITIONS)]
-    watermarks = {
+    watermarks: dict[str, Sequence[Any]] = {
         "topic": ["t"] * len(asked),
         "partition": [number for number, _ in asked],
         "broker": [1] * len(asked),
@@ -141,8 +141,9 @@ def _write_clients(record: Path, records: int) -> None:
         "source": ["list_offsets"] * len(asked),
         "at_ns": [_ns(at / 10) for _, at in asked],
     }
-    for name, columns in (("sends", sends), ("polls", polls), ("watermarks", watermarks)):
-        _write_columns(record, name, columns)
+    _write_columns(record, "sends", sends)
+    _write_columns(record, "polls", polls)
+    _write_columns(record, "watermarks", watermarks)
 
 
 def _write(record: Path, table: str, rows: Sequence[Mapping[str, Any]]) -> None:

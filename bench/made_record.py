@@ -8,6 +8,7 @@ answers for a partition lie in the order in which they came. The last rows of ea
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +44,8 @@ _ROWS_OF_A_GROUP = 250_000
 _TAIL = 9 * PLANTED
 """The last rows of a partition, which hold the anomalies; all in one chunk."""
 
-Column = np.ndarray | pa.Array
+Column = np.ndarray[Any, Any] | Any
+"""An array of NumPy or of Arrow, which has no types."""
 
 
 def make_record(record: Path, events: int) -> int:

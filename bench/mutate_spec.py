@@ -74,6 +74,7 @@ def in_place(module: ModuleType, tree: ast.Module) -> Iterator[None]:
     namespace = dict(vars(module))
     exec(compile(tree, module.__file__ or "", "exec"), namespace)
     before: list[tuple[object, str, object]] = []
+    changed: list[tuple[object, str, object]]
     for name, stated in list(vars(module).items()):
         if getattr(stated, "__module__", None) != module.__name__:
             continue

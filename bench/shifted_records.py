@@ -39,6 +39,7 @@ _TIMES = frozenset({"at", "ns"})
 def moments(record: Path) -> Iterator[tuple[str, int]]:
     """Yield the middle of the run and a moment after each step, with their names."""
     manifest = read_manifest(RecordFolder(record))
+    assert manifest.start_ns is not None
     yield "middle", (manifest.start_ns + (manifest.end_ns or manifest.start_ns)) // 2
     for step in read_steps(RecordFolder(record)) or ():
         if step.fired_ns is not None:
@@ -69,6 +70,7 @@ def shift_watched(record: Path, after_ns: int, by_ns: int) -> None:
     tables = {name: pq.read_table(path) for name in TIMELINE for path in RecordFolder(record).files(name)}
     seen = sorted((at, end + 1) for one in tables.values() for at, end in _columns(one, "at_ns", "metadata_offset"))
     manifest = read_manifest(RecordFolder(record))
+    assert manifest.start_ns is not None
     end_ns = max([manifest.end_ns or 0, *(at for at, _ in seen)])
     readings = list(_looks(seen, manifest.start_ns, end_ns + _LOOK_NS, after_ns, by_ns))
     (record / CLOCK_FILE).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in readings))

@@ -63,14 +63,13 @@ def standalone_cluster(folder: Path, *, workers: int, memory: str = "1200m") -> 
     block.
     """
     daemons: list[SparkDaemon] = []
+    local = ("--host", "127.0.0.1", "--webui-port", "0")
     try:
-        options = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        daemons.append(SparkDaemon(folder, "master", f"{_MAIN}.master.Master", *options))
+        daemons.append(SparkDaemon(folder, "master", f"{_MAIN}.master.Master", *local, "--port", "0"))
         url = daemons[0].await_line(r"Starting Spark master at (spark://\S+)")
         for number in range(1, workers + 1):
-            options = ("--host", "127.0.0.1", "--cores", "1", "--memory", memory, "--webui-port", "0")
-            work = ("--work-dir", str(folder / f"work-{number}"))
-            daemons.append(SparkDaemon(folder, f"worker-{number}", f"{_MAIN}.worker.Worker", *options, *work, url))
+            options = ("--cores", "1", "--memory", memory, "--work-dir", str(folder / f"work-{number}"))
+            daemons.append(SparkDaemon(folder, f"worker-{number}", f"{_MAIN}.worker.Worker", *local, *options, url))
         for worker in daemons[1:]:
             worker.await_line(r"(Successfully registered with master)")
         yield url, daemons[1:]

@@ -115,15 +115,15 @@ def _watch(cluster: ComposedCluster, folder: Path, fault: Fault) -> tuple[Path |
         record = wait_until(lambda: _sending(runs), awaited="a watch", timeout_s=60)
         try:
             pause(3)
-            (topic,) = read_manifest(RecordFolder(record)).topics
-            fault(cluster, topic, lambda text: say(RecordFolder(record), text))
+            (topic,) = read_manifest(record).topics
+            fault(cluster, topic, lambda text: say(record, text))
             cluster.await_brokers()
             cluster.await_isr(topic, *BROKERS)
             pause(2)
         except Exception as error:
             problems.append(repr(error))
         finally:
-            say(RecordFolder(record), None)
+            say(record, None)
 
     thread = threading.Thread(target=breaking)
     thread.start()
@@ -144,7 +144,7 @@ def _watch(cluster: ComposedCluster, folder: Path, fault: Fault) -> tuple[Path |
     return record, "; ".join(problems) or None
 
 
-def _sending(runs: Path) -> Path | None:
+def _sending(runs: Path) -> RecordFolder | None:
     """The record of the watch once its clients send."""
     try:
         record = watch_going_on(runs)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ebbtide.scenario.facts import GROUPS, Fact
+from ebbtide.coverage_fact import Fact
+from ebbtide.scenario.facts import GROUPS
 from ebbtide.scenario.model import Scenario
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage-facts.md"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -42,7 +42,9 @@ def table() -> bytes:
 
 def _row(row: type[_R], rule: Clause | Anomaly) -> _R:
     """Return the row of a rule: its attributes of the same names, and of its example what it says."""
-    return row(**{field: rule.story if field == "example" else getattr(rule, field) for field in row.__struct_fields__})
+    fields = row.__struct_fields__
+    values: dict[str, Any] = {one: rule.story if one == "example" else getattr(rule, one) for one in fields}
+    return row(**values)
 
 
 def clauses_page(text: str) -> str:

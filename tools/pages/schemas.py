@@ -19,7 +19,7 @@ from tools.pages.tables import with_table
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 _COLUMNS = ("verbs", "prints", "schema")
-Shape = Literal["one object", "one object a line", "one array"]
+Shape = Literal["one object", "one object, into a file", "one object a line", "one array"]
 
 
 class JsonOutput(msgspec.Struct, frozen=True, kw_only=True):
