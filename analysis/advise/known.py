@@ -8,6 +8,7 @@ from importlib.resources import files
 import msgspec
 from packaging.version import Version
 
+from analysis.advise.prices import NO_WAY_BACK, RESTART
 from analysis.advise.release import ReleaseFacts
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
 from ebbtide.releases.known_releases import METADATA_VERSION
@@ -21,7 +22,8 @@ class KnownDefect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     - `affected`: the first release that has it, and the first that has not; an empty text: no release has the fix.
     - `fixed_by`: what a release with the fix needs, too: without it, newer releases have the defect.
     - `needs_elr`: only where the ELR is on. `needs_level`: newer releases have it below this metadata.version, too.
-    - `change`, `price`: what to change, and the price of that. `advise` does not name a defect without a change.
+    - `change`, `price`: what to change, and the price of that, besides the prices of a newer release and of its level.
+      `advise` does not name a defect without a change.
     - `scenario`: a scenario of the catalogue that shows it.
     """
 
@@ -65,8 +67,14 @@ def _place_of(name: str) -> str:
     return f"ebbtide scenarios show {_SHOWN_BY.get(name, name)}"
 
 
+def _with_whole_price(defect: KnownDefect) -> KnownDefect:
+    release = RESTART if defect.change.startswith("Kafka ") else ""
+    level = NO_WAY_BACK if defect.needs_level else ""
+    return msgspec.structs.replace(defect, price="; ".join(filter(None, (release, level, defect.price))))
+
+
 _TABLE = tomllib.loads((files("analysis.advise") / "known_defects.toml").read_text("utf-8"))
-DEFECTS = msgspec.convert(_TABLE["defects"], tuple[KnownDefect, ...])
+DEFECTS = tuple(map(_with_whole_price, msgspec.convert(_TABLE["defects"], tuple[KnownDefect, ...])))
 _BY_NAME = {defect.name: defect for defect in DEFECTS}
 
 

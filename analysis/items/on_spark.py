@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import reduce
-from typing import TypeAlias
+from types import TracebackType
+from typing import Self, TypeAlias, overload
 
 from py4j.protocol import Py4JJavaError
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,11 +27,53 @@ from analysis.rows.facts import Facts
 from analysis.rows.question import KindQuestion
 from analysis.rows.summing import SummedRun
 from analysis.spark.columns import partition_facts
-from analysis.spark.keeping import FrameKeeper
 from analysis.spark.parts import parts
 from analysis.spark.session import fits_one_part, one_call_site, plans_for
 from analysis.spark.tables import RecordTables, StagedTables, staged_tables
 from ebbtide.errors import UsageError
+
+
+class FrameKeeper:
+    """Keeps frames that several jobs read from their first use until the end of the block.
+
+    A kept frame is a leaf of the plans that are built on it. Spark goes through the whole plan below a frame at each
+    step that is built on it, and that took more time than all other planning.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._frames: list[DataFrame] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for frame in self._frames:
+            frame.unpersist()
+
+    @overload
+    def keep(self, frame: DataFrame) -> DataFrame: ...
+
+    @overload
+    def keep(self, frame: None) -> None: ...
+
+    def keep(self, frame: DataFrame | None) -> DataFrame | None:
+        """Return the same rows, computed when a job first needs them, and kept.
+
+        They are in memory as far as there is room, else on disk. What a lost executor held is
+        computed anew.
+        """
+        if frame is None:
+            return None
+        self._frames.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        # The plan of a persisted frame is a leaf that reads the kept rows. So is a local
+        # checkpoint, but its rows are lost with the executor that held them.
+        dataset = self._spark._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
+        leaf = frame._jdf.queryExecution().withCachedData()
+        return DataFrame(dataset.ofRows(self._spark._jsparkSession, leaf), self._spark)
+
 
 Spark: TypeAlias = SparkSession | Callable[[], SparkSession]
 """A session, or what starts it: only if a kind of anomaly can occur."""

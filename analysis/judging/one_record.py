@@ -97,7 +97,8 @@ def prepare_record(folder: RecordFolder) -> Record:
     """
     check_ended(folder)
     record = complete_tables(Record.at(folder))
-    record.asked, record.asked_if_possible = SCANS, (RowsOfPartitions,)
+    own = [scan for one in own_rules_in_use() for scan in one.clause.scans]
+    record.asked, record.asked_if_possible = tuple(dict.fromkeys((*SCANS, *own))), (RowsOfPartitions,)
     return record
 
 

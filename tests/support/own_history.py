@@ -18,8 +18,8 @@ from records import RecordBuilder, as_record, write_table
 from analysis.judge.rules.clause import Clause, Judged, check_all
 from analysis.reconcile.model import Reconciliation
 from analysis.record.record import Record
+from cluster.relay.decode import rows_of_batch
 from cluster.relay.decoding import Decoder, WireRow
-from cluster.relay.final_log import rows_of_batch
 from ebbtide.logs.batches import whole_batches
 from ebbtide.record.files import RecordFolder
 from ebbtide.record.own_producers import WireFacts

@@ -78,6 +78,9 @@ class Clause(DeclaredRule, frozen=True, kw_only=True):
         parts = [self.parts] if isinstance(self.parts, str) else self.parts
         if isinstance(self.parts, str) or not _PARTS.issuperset(parts):
             raise ValueError(f"parts has {', '.join(parts)}; allowed: a tuple of {', '.join(sorted(_PARTS))}")
+        for table, columns in [item for scan in self.scans for item in scan.columns.items()]:
+            if table not in TABLES or not {*columns} <= {*TABLES[table].names}:
+                raise ValueError(f"a scan reads {', '.join(columns)} of {table}; allowed: columns of the record format")
 
     @property
     def module(self) -> str:

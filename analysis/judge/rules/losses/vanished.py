@@ -46,8 +46,7 @@ from ebbtide.coverage_fact import Fact
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    lacking = facts.missing_or_empty("polls")
-    if lacking is not None:
+    if (lacking := facts.missing_or_empty("polls")) is not None:
         return lacking
     if facts.final_consumer is None:
         return "there was no final read: only what a later poll shows replaced is known"

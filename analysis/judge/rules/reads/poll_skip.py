@@ -109,8 +109,7 @@ def _below(block: Ints, mask: Ints, offset: Ints) -> Ints:
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    lacking = facts.missing_or_empty("polls")
-    if lacking is not None:
+    if (lacking := facts.missing_or_empty("polls")) is not None:
         return lacking
     if facts.final_consumer is None:
         return "there was no final read"

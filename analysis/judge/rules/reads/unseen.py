@@ -45,13 +45,9 @@ class Unseen(OfFinalRead):
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
     lacking = facts.missing_or_empty("polls")
-    if lacking is not None:
-        return lacking
-    if facts.final_consumer is None:
-        return "there was no final read"
-    if not facts.complete:
+    if lacking is None and facts.final_consumer is not None and not facts.complete:
         return "the run is not complete: what the final read did not reach is not known"
-    return facts.without_final_read() or with_undone_deletions(facts)
+    return lacking or facts.without_final_read() or with_undone_deletions(facts)
 
 
 def _items(work: Work) -> DataFrame | None:

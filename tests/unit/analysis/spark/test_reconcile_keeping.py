@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from analysis.spark.keeping import FrameKeeper
+from analysis.items.on_spark import FrameKeeper
 
 pytestmark = pytest.mark.spark
 

@@ -19,7 +19,7 @@ from docker.errors import ImageNotFound
 
 from cluster.host import containers as daemon
 from cluster.host.containers import DockerError, connect
-from cluster.images import build, rootfs
+from cluster.images import build
 from cluster.images.build import why_not_buildable
 from cluster.images.find import CLASS_ARCHIVE, find_image, official_reference, own_reference
 from cluster.snapshot.security import security_from
@@ -114,12 +114,12 @@ def test_an_address_that_is_none_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_missing_tool_is_named_with_its_package(
     tool: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rootfs, "_jlink", lambda: Path("jlink"))
-    monkeypatch.setattr(rootfs, "_busybox", lambda: Path("busybox"))
-    monkeypatch.setattr(rootfs, tool, lambda: None)
+    monkeypatch.setattr(build, "_jlink", lambda: Path("jlink"))
+    monkeypatch.setattr(build, "_busybox", lambda: Path("busybox"))
+    monkeypatch.setattr(build, tool, lambda: None)
     assert package in str(why_not_buildable("4.3.1"))
     with pytest.raises(HarnessError, match=package):
-        rootfs.make_rootfs(tmp_path / "rootfs")
+        build.make_rootfs(tmp_path / "rootfs")
 
 
 def test_a_release_that_is_not_here_cannot_be_built_without_maven(

@@ -7,8 +7,8 @@ import contextlib
 import pytest
 
 from cluster.kafka_api.group_offsets import CommittedOffset
-from cluster.relay import final_log
-from cluster.relay.final_log import FinalLogs
+from cluster.relay import decode
+from cluster.relay.decode import FinalLogs
 from ebbtide.logs.segments import TopicPartition
 
 
@@ -16,8 +16,8 @@ from ebbtide.logs.segments import TopicPartition
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[TopicPartition, CommittedOffset] | None]:
     """What each broker answers; None: it does not coordinate the group."""
     found: dict[str, dict[TopicPartition, CommittedOffset] | None] = {}
-    monkeypatch.setattr(final_log, "_connection", lambda address: contextlib.nullcontext(address))
-    monkeypatch.setattr(final_log, "committed_offsets", lambda address, group: found[address])
+    monkeypatch.setattr(decode, "_connection", lambda address: contextlib.nullcontext(address))
+    monkeypatch.setattr(decode, "committed_offsets", lambda address, group: found[address])
     return found
 
 

@@ -15,6 +15,7 @@ from analysis.judge.rules.own import own_rules, read_own_rule
 from analysis.judging.one_record import prepare_record, verdict_of
 from analysis.reconcile.model import Reconciliation
 from analysis.record.protocol import judged_by_variant
+from analysis.record.scans import feed_table
 from analysis.sentences.protocol import protocol_row
 from analysis.spec import own
 from analysis.spec.variants import VARIANTS
@@ -81,6 +82,45 @@ def test_the_example_holds_on_a_real_record_and_fails_where_it_is_turned_round(t
     ]
     assert judged.own_rules[0].file == EXAMPLE.name
     assert judged.own_rules[0].sha256 == hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
+
+
+SCAN = """
+from analysis.record.scans import Scan
+
+class Sends(Scan):
+    columns = {columns}
+    count = 0
+
+    def add(self, rows):
+        self.count += {add}
+
+    def result(self):
+        return self.count
+"""
+
+
+@pytest.mark.parametrize(("add", "status"), [("len(rows.numbers('value'))", "holds"), ("len(nothing)", "unknown")])
+def test_a_scan_of_a_rule_takes_its_rows_from_the_pass_that_all_share(tmp_path: Path, add: str, status: str) -> None:
+    path = rule_file(tmp_path, "ours", "return finding(exercised=judged.record.seen(Sends), violations=[])")
+    text = path.read_text().replace("check=_check", "check=_check, scans=(Sends,)")
+    path.write_text(f"{text.splitlines()[0]}{SCAN.format(columns={'sends': ('value',)}, add=add)}{text}")
+    folder = unpack_record("unclean-election-4.4.0", tmp_path / "record")
+    with own_rules([path]):
+        record = prepare_record(RecordFolder(folder))
+        (asked,) = [scan for scan in record.scans() if type(scan).__name__ == "Sends"]
+        feed_table(record, "sends", record.scans())
+        assert asked.has_read == {"sends"}
+        verdict = verdict_of(record, Reconciliation(counts=Counts()))
+    (ours,) = [one for one in verdict.properties if one.name == "ours"]
+    assert ours.status == status
+
+
+def test_a_scan_of_a_column_that_no_record_has_is_refused(tmp_path: Path) -> None:
+    path = rule_file(tmp_path, "ours", more=", scans=(Sends,)")
+    text = path.read_text()
+    path.write_text(f"{text.splitlines()[0]}{SCAN.format(columns={'sends': ('price',)}, add='1')}{text}")
+    with pytest.raises(UsageError, match="a scan reads price of sends"):
+        read_own_rule(path)
 
 
 def test_the_page_shows_the_example_as_it_is() -> None:
