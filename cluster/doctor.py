@@ -194,16 +194,12 @@ def _as_root(trial: str, *arguments: str) -> str:
 
     The import is late, since that module loads the network libraries.
     """
-    _need_root()
+    if os.geteuid() != 0:
+        raise HarnessError("only root can try this", next=sudo_command("doctor"))
     from cluster import trials
 
     line: str = getattr(trials, trial)(*arguments)
     return line
-
-
-def _need_root() -> None:
-    if os.geteuid() != 0:
-        raise HarnessError("only root can try this", next=sudo_command("doctor"))
 
 
 def _with_volumes(trial: str, *arguments: str) -> str:

@@ -16,6 +16,9 @@ from ebbtide.shown_text import escape_controls, without_middle
 SHOWN_MAX = 2_000
 """How many characters an error shows of a place and of a wrong value."""
 
+PARTS = ("what", "where", "got", "allowed", "next")
+"""The attributes of an error that its message shows."""
+
 COMMAND_LINE = "the command line"
 """The `file` of `Problems` that are mistakes in the typed command."""
 
@@ -37,6 +40,16 @@ class ExitCode(IntEnum):
         """
         order = (cls.AS_PREDICTED, cls.INCONCLUSIVE, cls.CONTRADICTED, cls.HARNESS_FAILED, cls.USAGE)
         return max(codes, key=order.index)
+
+
+ENDS = {0: "done", 3: "the harness or its host failed, or you interrupted it", 4: "wrong usage or an invalid file"}
+"""The exit codes of every command; a command has others besides, or that mean something else there."""
+JUDGED = {
+    0: "as predicted, or judged without a prediction",
+    1: "contradicted, or a lost record with --fail-on loss",
+    2: "inconclusive",
+}
+"""The exit codes of a command that judges runs: that of the worst run."""
 
 
 class EbbtideError(Exception):
@@ -64,7 +77,11 @@ class EbbtideError(Exception):
         self.next = next
         self.line: int | None = None
         self.column: int | None = None
-        super().__init__(self.render())
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        """Return the whole message."""
+        return self.render()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the attributes: constructors of subclasses take other arguments."""
@@ -74,27 +91,23 @@ class EbbtideError(Exception):
         """Set `where`, unless it is set."""
         if self.where is None:
             self.where = where
-            self.args = (self.render(),)
 
     def at_line(self, line: int | None, column: int | None = None) -> Self:
         """Set the line of `where` and the column there, from 1, as far as they are known; return the error."""
         if line is not None:
             self.line, self.column = line, column
-            self.args = (self.render(),)
         return self
 
     def replace(self, old: str, new: str) -> None:
         """Write `new` for every `old` in the message."""
-        for field in ("what", "where", "got", "allowed", "next"):
+        for field in PARTS:
             text = getattr(self, field)
             setattr(self, field, text and text.replace(old, new))
-        self.args = (self.render(),)
 
     def add_next(self, next: str) -> None:
         """Set `next`, unless it is set."""
         if self.next is None:
             self.next = next
-            self.args = (self.render(),)
 
     def as_clause(self) -> str:
         """Return what is wrong, where and what was found, as a part of another message's line."""

@@ -160,12 +160,12 @@ class JudgingProcess:
             ended_with: Path | None = None
             while record not in self._answers:
                 first = self._waiting[0]
-                if not self._take_answer():
-                    if first == ended_with and self._process is not None:
+                if (ended := self._take_answer()) is not None:
+                    if first == ended_with:
                         raise HarnessError(
                             "the judging process ended twice with this record",
                             where=str(first),
-                            got=f"{how_ended(self._process.returncode)}\n{self._tail()}",
+                            got=f"{ended}\n{self._tail()}",
                         )
                     ended_with = first
                     self._hand_over_again()
@@ -182,7 +182,7 @@ class JudgingProcess:
         """
         try:
             while record in self._waiting and self._is_answer_there():
-                if not self._take_answer():
+                if self._take_answer() is not None:
                     return False
         except BaseException as error:
             self._end_at_once()
@@ -220,8 +220,8 @@ class JudgingProcess:
             # One that does not end has judged all the same: every answer was read before.
             self._await_end(process, timeout_s)
 
-    def _take_answer(self) -> bool:
-        """Wait for the answer to the first question; returns False if the process ended instead."""
+    def _take_answer(self) -> str | None:
+        """Wait for the answer to the first question; returns how the process ended if it did so instead."""
         import msgspec
 
         from ebbtide.record.outcomes import AnalyzedRecord
@@ -230,7 +230,7 @@ class JudgingProcess:
         line = self._read_line()
         if line is None:
             self._await_end(self._process, _END_TIMEOUT_S)
-            return False
+            return how_ended(self._process.returncode)
         try:
             answer = msgspec.json.decode(line, type=AnalyzedRecord)
         except msgspec.MsgspecError:
@@ -240,7 +240,7 @@ class JudgingProcess:
             ) from None
         self._answers[self._waiting.pop(0)] = answer
         self._judged += 1
-        return True
+        return None
 
     @staticmethod
     def _await_end(process: subprocess.Popen[bytes], timeout_s: float) -> None:

@@ -85,6 +85,15 @@ def interrupt_on_signals(exit_code: int) -> None:
             signal.signal(number, _interrupter(exit_code))
 
 
+def deliver_awaited() -> None:
+    """Let a signal that came during an import come now, before this process becomes another program.
+
+    Its timer outlives an `execve`, and would kill that program with SIGALRM.
+    """
+    if signal.setitimer(signal.ITIMER_REAL, 0)[0] and callable(signal.getsignal(signal.SIGALRM)):
+        signal.raise_signal(signal.SIGALRM)
+
+
 def ignore_signals() -> None:
     """Ignore SIGINT, SIGTERM and SIGHUP from now on: the process has its exit code, and ends."""
     for number in (*ENDING, signal.SIGALRM):

@@ -62,10 +62,7 @@ class ClockFaults:
     def _set(self, nodes: tuple[int, ...], offset_ms: int) -> Effect:
         """Set all clocks at once, between a look at each before and a look at each after."""
         if not self._injector.runtime.clocks.is_enabled:
-            raise StepImpossible(
-                "the nodes started without the agent that sets their clocks",
-                next="start the cluster with --clocks",
-            )
+            raise StepImpossible("the nodes started without the agent that sets their clocks")
         for node in nodes:
             running_pid(self._injector.runtime, node)
         before = {node: self._ahead_ms(node) for node in nodes}

@@ -26,7 +26,7 @@ from ebbtide.command import module_command
 from ebbtide.errors import ExitCode, HarnessError
 from ebbtide.parent_death import die_with_parent
 from ebbtide.privileges import PRIVILEGES_VARIABLE, home_dir
-from ebbtide.signals import exit_code_of
+from ebbtide.signals import deliver_awaited, exit_code_of
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWUSER = 0x10000000
@@ -80,6 +80,7 @@ def rerun(command: Sequence[str]) -> NoReturn:
     The environment of the command then has `PRIVILEGES_VARIABLE`.
     """
     sys.stdout.flush()
+    deliver_awaited()
     # A signal that comes before `main` awaits it would end this process with its own code.
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     environment = {**os.environ, PRIVILEGES_VARIABLE: "user namespace"}

@@ -16,11 +16,11 @@ import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
+from ebbtide.errors import PARTS, EbbtideError, ExitCode, HarnessError, Problems, UsageError
 from ebbtide.privileges import Privileges
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
@@ -53,7 +53,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     - `record`: the folder of its run.
     - `nodes`: by their names.
     - `partitions`: their newest states in the KRaft log, as in the table `partitions` of a record.
-    - `broken`: the lasting faults of connections and volumes.
+    - `broken`: the lasting faults of connections and volumes, each with the nodes that it still hits.
+    - `repairs`: the arguments of `ebbtide cluster fault` that end what is broken, in an order in which all work.
     - `namespace`: the clients' network namespace as the daemon sees it; `powers` are the daemon's privileges.
     - `scenario`: empty for a plain cluster.
     - `kept`: its run is over, and the cluster was left up.
@@ -77,6 +78,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     nodes: dict[str, NodeStatus]
     partitions: tuple[PartitionState, ...]
     broken: tuple[FaultInForce, ...] = ()
+    repairs: tuple[str, ...] = ()
     steps: int
     kept: bool = False
     published: tuple[str, ...] = ()
@@ -131,19 +133,10 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, error: EbbtideError, *, by_state: bool = False) -> Refusal:
         """Return the refusal for `error`; several problems are kept in its first line."""
-        heading, _, rest = error.render().partition("\n")
-        usage = error.exit_code is ExitCode.USAGE
-        if getattr(error, "problems", None):
-            return cls(usage=usage, by_state=by_state, what=f"{heading}\n{rest}")
-        return cls(
-            usage=usage,
-            by_state=by_state,
-            what=error.what,
-            where=error.where,
-            got=error.got,
-            allowed=error.allowed,
-            next=error.next,
-        )
+        parts: dict[str, Any] = {"what": error.render()}
+        if not isinstance(error, Problems):
+            parts = {part: getattr(error, part) for part in PARTS}
+        return cls(usage=error.exit_code is ExitCode.USAGE, by_state=by_state, **parts)
 
     def error(self) -> EbbtideError:
         """Return the error, to be raised in this process."""

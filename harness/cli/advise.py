@@ -47,6 +47,7 @@ def command() -> Command:
         "topics. Ebbtide reads the cluster over the network and writes nothing to it. The answers are from the "
         "protocol's model.",
         epilog=_EXAMPLES,
+        codes={0: "done; with --down: safe", 1: "with --down: not safe", 2: "with --down: unknown"},
     )
     command.argument(
         "snapshots",
@@ -68,8 +69,7 @@ def command() -> Command:
     command.option(
         "--down",
         metavar="BROKERS",
-        help="only say whether these brokers may be taken down now, such as 3, or 3,4, or rack=a. "
-        "Exit codes: 0 safe, 1 not safe, 2 unknown.",
+        help="only say whether these brokers may be taken down now, such as 3, or 3,4, or rack=a",
     )
     command.option("--save", type=Path, metavar="FILE", help="write what was read, for a later `ebbtide advise FILE`")
     command.flag("--all", help="print each event for each group of alike topics, and not only what fits one screen")

@@ -21,7 +21,8 @@ def command() -> Command:
     command = Command(
         "Undo what killed runs left outside their folders: processes, containers, network namespaces, volumes, kernel "
         "settings, temporary folders, and the topics of watches. Does not touch runs that are still running, or "
-        "anything that ebbtide did not make. Exit code 0: nothing is left, 3: something could not be undone."
+        "anything that ebbtide did not make.",
+        codes={0: "nothing is left", 3: "something could not be undone, or you interrupted it"},
     )
     command.flag(
         "--forget",

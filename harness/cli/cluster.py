@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import COMMAND_LINE, ExitCode, HarnessError, Problems, UsageError
 from ebbtide.shown_text import plural, shown_path
+from ebbtide.signals import deliver_awaited
 from harness.cli import completing, options
 from harness.cli.command import Args, Command, Group
 from harness.cli.option_values import launch_options_of, named_cluster, publish_of, release_of, table_of_words
@@ -31,6 +33,14 @@ _EXAMPLES = """examples:
   ebbtide cluster down
 """
 
+_EXEC_HELP = """example:
+  ebbtide cluster exec -- sh -c \\
+    'python -m kafka.admin -b $EBBTIDE_BOOTSTRAP topics describe'
+
+This Python is first on the PATH of CMD, with kafka.admin, kafka.producer and
+kafka.consumer. There is no kafka-*.sh: type the path of your own Kafka's tool.
+"""
+
 
 def command() -> Group:
     """Declare the verb's arguments."""
@@ -45,7 +55,13 @@ def command() -> Group:
     status = group.action("status", help="show the running clusters, their nodes and partitions")
     options.add_cluster_option(status, "the cluster to show (default: all)", by_position=True)
     options.add_json_option(status)
-    execute = group.action("exec", help="run a command in the network of the cluster's clients", verbatim=True)
+    execute = group.action(
+        "exec",
+        help="run a command in the network of the cluster's clients",
+        epilog=_EXEC_HELP,
+        codes={0: "done; once CMD has started, every exit code is that of CMD"},
+        verbatim=True,
+    )
     options.add_cluster_option(execute)
     execute.argument(
         "command",
@@ -123,11 +139,8 @@ def privileges(args: Args) -> PrivilegeRequest | None:
     if args.action == "exec":
         from ebbtide.daemon.control import find_cluster
 
-        return (
-            PrivilegeRequest(runtime="docker")
-            if find_cluster(named_cluster(args)).powers == "helper container"
-            else None
-        )
+        if find_cluster(named_cluster(args)).powers == "helper container":
+            return PrivilegeRequest(runtime="docker")
     return None
 
 
@@ -159,9 +172,9 @@ def _up(args: Args) -> ExitCode:
     owner.let_go()
     if args.json:
         print_json(status)
-        return ExitCode.AS_PREDICTED
-    print()
-    _print_status(status)
+    else:
+        print()
+        _print_status(status)
     return ExitCode.AS_PREDICTED
 
 
@@ -189,6 +202,8 @@ def _run_daemon(args: Args) -> ExitCode:
             tied_to=sys.stdin.fileno() if args.tied else None,
             keep=args.keep_cluster,
             started_by=args.started_by,
+            # `_up` added three words to what the user typed.
+            up_again=shlex.join(["ebbtide", *args.argv[: args.argv.index("--foreground")]]),
         )
     return ExitCode.AS_PREDICTED
 
@@ -230,6 +245,7 @@ def _scenario(args: Args) -> tuple[Scenario, str | None]:
 def _status(name: str | None, *, as_json: bool) -> ExitCode:
     from ebbtide.daemon.control import NONE_UP, cluster_statuses, find_cluster
     from ebbtide.kraft.image import describe
+    from harness.runner.display import NodeState
 
     found = cluster_statuses() if name is None else [find_cluster(name)]
     for number, status in enumerate(found):
@@ -241,34 +257,23 @@ def _status(name: str | None, *, as_json: bool) -> ExitCode:
             for name, node in status.nodes.items():
                 is_stale = node.state == "down" and node.registration == "unfenced"
                 note = " until its session ends, within seconds" if is_stale else ""
-                print(f"  {name:<16}{', '.join(filter(None, (node.state, node.registration)))}{note}")
+                print(f"  {name:<16}{NodeState(node.state, node.registration)}{note}")
             for row in status.partitions:
                 print(f"  {describe(row)}")
             for fault in status.broken:
                 proof = "" if fault.proven else ", without proof"
                 print(f"  broken:   {' '.join(filter(None, (fault.step, fault.whom)))}{proof}")
-            for step in _steps_that_repair(status):
+            for step in status.repairs:
                 print(f"  next:     ebbtide cluster fault {step} --cluster {status.name}")
     if not found and not as_json:
         print(f"no cluster is running\nnext: {NONE_UP}")
     return ExitCode.AS_PREDICTED
 
 
-def _steps_that_repair(status: ClusterStatus) -> Iterable[str]:
-    """Return the steps that end what is broken, each once, in the order in which they work."""
-    from ebbtide.scenario.steps.table import HEALED_BY
-
-    roles = {node.id: shlex.quote(f"{node.role}({node.id})") for node in status.nodes.values()}
-    healers = [(HEALED_BY[fault.step], fault.nodes) for fault in status.broken]
-    steps = [f"{kind} {roles[node]}" for kind, nodes in healers if kind != "heal" for node in nodes]
-    steps += [kind for kind, _ in healers if kind == "heal"]
-    remedies = {"down": "start", "paused": "resume"}
-    steps += [f"{remedies[node.state]} {roles[node.id]}" for node in status.nodes.values() if node.state in remedies]
-    return dict.fromkeys(steps)
-
-
 def _print_status(status: ClusterStatus) -> None:
-    """Print how to reach, break and stop a cluster."""
+    """Print how to reach, break and stop a cluster; a broker that runs on a sound volume can lose power."""
+    from ebbtide.scenario.steps.table import DISK_TROUBLES
+
     brokers = sum(node.role == "broker" for node in status.nodes.values())
     nodes = f"{plural(brokers, 'broker')}, {plural(len(status.nodes) - brokers, 'controller')}"
     left_up = ", left up by a run that is over" if status.kept else ""
@@ -283,7 +288,10 @@ def _print_status(status: ClusterStatus) -> None:
     if status.published:
         trust = f" with TLS; trust {status.published_ca}" if status.published_ca else ""
         print(f"  publish:  {','.join(status.published)}, reached from this host{trust}")
-    print(f"  break:    ebbtide cluster fault power-loss 'broker(1)' --cluster {status.name}")
+    troubled = {node for fault in status.broken if fault.step in DISK_TROUBLES for node in fault.nodes}
+    running = [node.id for node in status.nodes.values() if node.role == "broker" and node.state == "running"]
+    for node in [one for one in running if one not in troubled][:1]:
+        print(f"  break:    ebbtide cluster fault power-loss 'broker({node})' --cluster {status.name}")
     print(f"  record:   {shown_path(status.record)}")
     print(f"  end:      ebbtide cluster down {status.name}")
 
@@ -298,11 +306,10 @@ def _topic(args: Args) -> ExitCode:
     reply = ask(find_cluster(named_cluster(args)).name, CreateTopic(topic=args.topic, spec=spec))
     assert reply.status is not None
     for row in reply.status.partitions:
-        if row.topic == args.topic:
-            if args.json:
-                print_json(row)
-            else:
-                print(describe(row))
+        if row.topic == args.topic and args.json:
+            print_json(row)
+        elif row.topic == args.topic:
+            print(describe(row))
     return ExitCode.AS_PREDICTED
 
 
@@ -316,10 +323,17 @@ def _exec(name: str | None, command: Sequence[str]) -> None:
             "exec needs a command", allowed="ebbtide cluster exec -- CMD", next="ebbtide cluster exec --help"
         )
     status = find_cluster(name)
+    environment = client_environment(status)
+    if shutil.which(command[0], path=environment["PATH"]) is None:
+        is_tool = command[0].startswith("kafka-") and command[0].endswith(".sh")
+        what = "a release as Ebbtide fetches it has no console tools" if is_tool else "there is no such command"
+        allowed = f"python -m kafka.admin, or the path of yours, such as ~/kafka/bin/{command[0]}" if is_tool else None
+        raise UsageError(what, got=command[0], allowed=allowed, next="ebbtide cluster exec --help")
     whole = [*namespace_prefix(status), *command]
     sys.stdout.flush()
+    deliver_awaited()
     try:
-        os.execvpe(whole[0], whole, client_environment(status))
+        os.execvpe(whole[0], whole, environment)
     except OSError as error:
         raise HarnessError(f"cannot start {whole[0]}", got=error.strerror, next="apt-get install util-linux") from None
 
@@ -334,8 +348,7 @@ def _down(name: str | None, *, as_json: bool) -> ExitCode:
         from ebbtide.daemon.messages import DownOutput
 
         print_json(DownOutput(name=status.name, run_id=status.run_id, record=status.record, has_run=has_run))
-        return ExitCode.AS_PREDICTED
-    print(f"{status.name} is down")
-    if has_run:
-        print(f"next: ebbtide analyze {shlex.quote(shown_path(status.record))}")
+    else:
+        next_ = f"\nnext: ebbtide analyze {shlex.quote(shown_path(status.record))}" if has_run else ""
+        print(f"{status.name} is down{next_}")
     return ExitCode.AS_PREDICTED

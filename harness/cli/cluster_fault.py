@@ -31,6 +31,12 @@ _EXAMPLES = """examples:
 proves that it took effect. The options are the keys of docs/scenario-steps.md.
 """
 
+_CODES = {
+    0: "it took effect; of a wire rule: it took effect, or is armed",
+    2: "Kafka refused it, or there is no proof that it took effect",
+    4: "wrong usage, or the step can do nothing now",
+}
+
 
 def command() -> Group:
     """Declare the verb's arguments."""
@@ -38,22 +44,23 @@ def command() -> Group:
     from ebbtide.scenario.steps.table import KINDS
 
     group = Group(
-        "Run one step on a running cluster, and say whether it took effect. Exit code 0: it took effect, 2: Kafka "
-        "refused it, or there is no proof, 4: the step can do nothing now.",
+        "Run one step on a running cluster, and say whether it took effect.",
         epilog=_EXAMPLES,
+        codes=_CODES,
         dest="kind",
         metavar="KIND",
         hint=hint_on_kind,
     )
     options.add_cluster_option_of_group(group)
     for kind, meaning in KINDS.items():
-        healer = meaning.ended_by
         proof = f"Proof that it took effect: {meaning.proof}."
+        ends = {"-": "", "itself": " The effect ends with the step."}
         one = group.action(
             kind,
             help=meaning.does,
-            description=f"{kind}: {meaning.does}.",
-            epilog=proof + (f" Ended by: {healer}." if healer != "-" else ""),
+            description=f"{kind}: {meaning.does}. {_choice(kind)}".rstrip(),
+            epilog=proof + ends.get(meaning.ended_by, f" The step {meaning.ended_by} ends the effect."),
+            codes=_CODES,
         )
         _add_keys(one, kind)
         options.add_cluster_option(one)
@@ -61,21 +68,35 @@ def command() -> Group:
     return group
 
 
+def _choice(kind: StepKind) -> str:
+    """Say which of the options of a kind go together."""
+    from ebbtide.scenario.steps.network import BetweenStep
+    from ebbtide.scenario.steps.table import KINDS, STEP_TYPES
+
+    if issubclass(STEP_TYPES[kind], BetweenStep):
+        return "It needs --groups, or both --from and --to."
+    either = KINDS[kind].either
+    return "" if either is None else f"It needs {' or '.join(map(_flag, either))}."
+
+
 def _add_keys(command: Command, kind: StepKind) -> None:
     """Declare an option for each key of this kind of step, and its target."""
-    from ebbtide.scenario.steps.table import SHOWN, keys_of, types_of
+    from ebbtide.scenario.steps.table import KINDS, SHOWN, keys_of, types_of
 
     types = types_of(kind)
     needed, possible = keys_of(kind)
     for key in (*needed, *possible):
-        if key == "target":
-            command.argument("target", needed=key in needed, metavar="TARGET", help=SHOWN[kind][key])
-            continue
         flag, dest, must = _flag(key), f"step_{key}", key in needed
-        if "bool" in types[key]:
-            command.flag(flag, dest=dest, default=None, help=SHOWN[kind][key])
+        shown, unset = SHOWN[kind][key], KINDS[kind].unset.get(key)
+        if "tuple[tuple" in types[key]:
+            shown += ", e.g. 'broker(1) | broker(2), clients'"
+        if unset is not None:
+            shown += f" (default: {unset})"
+        if key == "target":
+            command.argument("target", needed=must, metavar="TARGET", help=shown)
+        elif "bool" in types[key]:
+            command.flag(flag, dest=dest, default=None, help=shown)
         else:
-            shown = SHOWN[kind][key] + (" (required)" if must else "")
             command.option(flag, dest=dest, metavar=key.upper(), needed=must, help=shown)
 
 

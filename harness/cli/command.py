@@ -10,7 +10,7 @@ Lays out the help: as wide as the terminal, up to 100 columns, and folded betwee
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ebbtide.errors import UsageError
+from ebbtide.errors import ENDS, UsageError
 from ebbtide.folding import fold_line, fold_words, shown_width
 from ebbtide.suggestions import allowed_words, did_you_mean
 from harness.cli.mistakes import name_in_usage, surplus_error
@@ -113,14 +113,18 @@ class _Argument(click.Argument):
 class CommandBase(click.Command):
     """How commands and groups declare parameters and print help.
 
-    `module` is the module that declares the command if it was imported only for this command.
+    `module` is the module that declares the command if it was imported only for this command. `codes` are its exit
+    codes, each with what it means; none for a group that only has subcommands.
     """
 
     context_class = HelpContext
     module: ModuleType | None = None
 
-    def __init__(self, description: str = "", *, epilog: str | None = None, **settings: Any) -> None:
+    def __init__(
+        self, description: str = "", *, epilog: str | None = None, codes: Mapping[int, str] = ENDS, **settings: Any
+    ) -> None:
         context = {"help_option_names": ["-h", "--help"], **settings.pop("context_settings", {})}
+        self.codes = dict(sorted({**ENDS, **codes}.items())) if codes else {}
         super().__init__(None, help=description, epilog=epilog, context_settings=context, **settings)
         self.records: list[str] = []
 
@@ -219,7 +223,10 @@ class CommandBase(click.Command):
         formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)), prefix="usage: ")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Print an epilog of several lines as it is; wrap one of a single line."""
+        """Print the exit codes; then an epilog of several lines as it is, or one of a single line folded."""
+        if self.codes:
+            with formatter.section("Exit codes"):
+                formatter.write_dl([(str(code), meaning) for code, meaning in self.codes.items()])
         if self.epilog:
             formatter.write_paragraph()
             if "\n" in self.epilog:
@@ -234,9 +241,9 @@ class Command(CommandBase):
     With `verbatim` the first positional word begins another command.
     """
 
-    def __init__(self, description: str = "", *, epilog: str | None = None, verbatim: bool = False) -> None:
+    def __init__(self, description: str = "", *, verbatim: bool = False, **settings: Any) -> None:
         context = {"allow_extra_args": True, "allow_interspersed_args": not verbatim}
-        super().__init__(description, epilog=epilog, context_settings=context)
+        super().__init__(description, context_settings=context, **settings)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words. Raises `UsageError` for those that it does not take."""
@@ -283,11 +290,12 @@ class Group(CommandBase, click.Group):
         *,
         dest: str,
         metavar: str,
-        epilog: str | None = None,
         hint: Callable[[str, Sequence[str]], str] = did_you_mean,
         runs_bare: bool = False,
+        **settings: Any,
     ) -> None:
-        super().__init__(description, epilog=epilog, no_args_is_help=False, invoke_without_command=runs_bare)
+        settings.setdefault("codes", ENDS if runs_bare else {})
+        super().__init__(description, no_args_is_help=False, invoke_without_command=runs_bare, **settings)
         self._hint = hint
         self.dest = dest
         self.subcommand_metavar = metavar

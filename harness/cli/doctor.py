@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Try out everything that runs need from this host. Exit code 0: the host has what every run needs, 2: it lacks "
-        "something that every run needs. Checks that only some runs need do not change the exit code."
+        "Try out everything that runs need from this host. Checks that only some runs need do not change the exit "
+        "code.",
+        codes={0: "the host has what every run needs", 2: "it lacks something that every run needs"},
     )
     options.add_json_option(command)
     return command

@@ -29,8 +29,8 @@ def command() -> Command:
     command = Command(
         "Explain what happened to one record of a run. The command prints every row of evidence by time, each "
         "replica's copy in the end, and the reasoning of the verdict. Without a place or a value, the command explains "
-        "the first lost record. The run must have been judged. The exit code is 0, or 2 if no record is named and the "
-        "run does not say whether one was lost."
+        "the first lost record. The run must have been judged.",
+        codes={2: "no record is named, and the run does not say whether one was lost"},
     )
     options.add_record_argument(command)
     command.argument(

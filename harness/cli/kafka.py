@@ -41,8 +41,8 @@ def command() -> Group:
     list_ = group.action(
         "list",
         help="list the cached and the known releases",
-        description="List the cached releases, and the releases that Ebbtide knows. Exit code 0: every cached "
-        "release is intact, 3: at least one is damaged.",
+        description="List the cached releases, and the releases that Ebbtide knows.",
+        codes={0: "every cached release is intact", 3: "a cached release is damaged, or the host failed"},
     )
     options.add_json_option(list_)
     group.lazy_action("image", "harness.cli.kafka_image", help="build, list and remove Docker images of releases")

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 import click
 
-from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, UsageError
+from ebbtide.errors import COMMAND_LINE, JUDGED, EbbtideError, ExitCode, UsageError
 from ebbtide.shown_text import without_middle
 from ebbtide.signals import is_interrupt
 from ebbtide.streams import ignore_closed_pipes, print_verbatim, shown_output
@@ -50,14 +50,7 @@ VERBS: dict[str, str] = {
 }
 """Each verb and its line in the help; its module has the same name."""
 
-_EPILOG = """exit codes:
-  0  as predicted, or judged without a prediction
-  1  contradicted, or a lost record with --fail-on loss
-  2  inconclusive
-  3  the harness or its host failed, or you interrupted it
-  4  wrong usage or an invalid file
-
-start here:
+_EPILOG = """start here:
   ebbtide doctor
   ebbtide run last-replica-standing --kafka 3.9.1,4.3.1
 
@@ -135,6 +128,7 @@ def root_command() -> Group:
         dest="verb",
         metavar="VERB",
         epilog=_EPILOG,
+        codes=JUDGED,
     )
     for verb, line in VERBS.items():
         group.lazy_action(verb, f"harness.cli.{verb}", help=line)

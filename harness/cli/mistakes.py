@@ -110,7 +110,6 @@ def with_whole_command(error: EbbtideError, argv: Sequence[str]) -> EbbtideError
             kept.append(word)
     at = kept.index("--") if "--" in kept else len(kept)
     error.next = " ".join([shlex.join(kept[:at]), options, shlex.join(kept[at:])]).rstrip() + gap + remark
-    error.args = (error.render(),)
     return error
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
@@ -29,28 +28,20 @@ def settings_of(args: Args) -> NightSettings:
 
     Raises `UsageError` with every mistake in them.
     """
+    from harness.nightly.shards import parse_shard
+    from harness.runner.host import refuse_record
+
     wrong: list[EbbtideError] = []
     targets = None if args.kafka is None else _parse_or_note(wrong, "--kafka", lambda: _targets(args.kafka))
     scenarios = _parse_or_note(wrong, "--scenarios", lambda: scenarios_of(args.scenarios))
-    _parse_or_note(wrong, "--store", lambda: _check_store(args.store))
-    shard = None if args.shard is None else _parse_or_note(wrong, "--shard", lambda: _shard(args.shard))
+    place = "a store of earlier nights, or a new folder"
+    _parse_or_note(wrong, "--store", lambda: refuse_record(args.store, allowed=place))
+    shard = None if args.shard is None else _parse_or_note(wrong, "--shard", lambda: parse_shard(args.shard))
     if scenarios is None or wrong:
         raise wrong[0] if len(wrong) == 1 else Problems(COMMAND_LINE, wrong)
     if args.no_random:
         _check_has_jobs(args, targets, scenarios, shard)
     return duration_s_of("--budget", args.budget), targets, scenarios, shard
-
-
-def _check_store(store: Path) -> None:
-    from harness.runner.host import refuse_record
-
-    refuse_record(store, allowed="a store of earlier nights, or a new folder")
-
-
-def _shard(text: str) -> Shard:
-    from harness.nightly.shards import parse_shard
-
-    return parse_shard(text)
 
 
 def _check_has_jobs(

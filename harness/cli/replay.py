@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
-from ebbtide.errors import EbbtideError, ExitCode
+from ebbtide.errors import JUDGED, EbbtideError, ExitCode
 from ebbtide.record.files import RecordFolder
 from harness.cli import options
 from harness.cli.command import Args, Command
@@ -48,11 +48,13 @@ def command() -> Command:
     command = Command(
         "Run the schedule of a run record again, with the same topology and clients. Each step fires in the state in "
         "which it fired in the record. Judges the record and its replays, and says how far they agree and where they "
-        "differ. On another release, says whether that release would have kept the lost records. "
-        "Exit code on the record's own release: 0 if every replay had the same outcome and cause, 1 if not, 2 if "
-        "one was inconclusive. "
-        'On another release: as for `ebbtide run`, and 2 if the answer is "cannot tell".',
+        "differ. On another release, says whether that release would have kept the lost records.",
         epilog="example: ebbtide replay runs/<run_id> --kafka 4.3.1",
+        codes={
+            **JUDGED,
+            0: "as the record, or on another release as predicted",
+            1: "not so, or a loss with --fail-on loss",
+        },
     )
     options.add_record_argument(command)
     options.add_releases_option(command, "the record's own")

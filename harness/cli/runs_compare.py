@@ -38,9 +38,9 @@ def command() -> Command:
     command = Command(
         "Compare judged runs of one scenario, for instance on two releases. The page has a picture of each run on the "
         "same time axis. It says what differs: which broker was elected and how, and what was lost. A run that did not "
-        "complete is named, with the reason. The exit code is 0, or 2 if fewer than two runs can be compared, as the "
-        "others ended before they sent a record.",
+        "complete is named, with the reason.",
         epilog="example: ebbtide runs compare runs/RUN-ON-3.9.1 runs/RUN-ON-4.3.1",
+        codes={2: "fewer than two runs can be compared: the others sent no record"},
     )
     command.argument(
         "runs",

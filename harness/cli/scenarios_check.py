@@ -22,8 +22,8 @@ def command() -> Command:
     """Declare the files."""
     command = Command(
         "Check scenario files and the workloads of `ebbtide watch`, and print every problem. A workload has no steps, "
-        "and may leave out name, title and kafka. A release that Ebbtide does not know is only a warning. Exit code 0: "
-        "all files are valid, 4: at least one is not."
+        "and may leave out name, title and kafka. A release that Ebbtide does not know is only a warning.",
+        codes={0: "all files are valid", 4: "wrong usage, or a file is not valid"},
     )
     command.argument(
         "files",

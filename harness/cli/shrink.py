@@ -28,9 +28,8 @@ def command() -> Command:
         "Find the smallest scenario that reproduces the gravest finding of a record, one anomaly by one cause. "
         "Delta debugging over real runs, on the record's release, removes steps, brokers, partitions, clients and "
         "records. Power is lost as in the record, unless --power-loss says otherwise. If you stop the search, the same "
-        "command continues it. Runs with another --power-loss, --runtime or --image do not count. "
-        "Exit code 0: the file is written, and more than half of its runs show the finding. 2: the finding did not "
-        "recur, or only in half of the runs or fewer.",
+        "command continues it. Runs with another --power-loss, --runtime or --image do not count.",
+        codes={0: "the finding recurs in more than half of the file's runs", 2: "it recurs in half of them, or fewer"},
         epilog="example: ebbtide shrink runs/<run_id> --budget 30m --out small.toml",
     )
     options.add_record_argument(command)

@@ -23,8 +23,8 @@ def command() -> Command:
     """Declare what to search."""
     command = Command(
         "Search every state that a small configuration can reach, and print the shortest path to a state that breaks "
-        "the property. Exit code 0: the property holds within the bounds, 1: there is a counterexample, 2: a limit "
-        "ended the search first.",
+        "the property.",
+        codes={0: "the property holds within the bounds", 1: "a counterexample", 2: "a limit ended the search"},
         epilog=BOUNDS_HELP,
     )
     add_search_options(command)

@@ -21,8 +21,8 @@ def command() -> Command:
     command = Command(
         "Search as `ebbtide spec check` does, and write the counterexample as a scenario file. The file has a "
         "prediction for each release, from the model of its protocol variant. If --variant names a file, its "
-        "prediction is for newer builds. Exit code 0: the file is written, 1: the property "
-        "holds within the bounds, 2: a limit ended the search first.",
+        "prediction is for newer builds.",
+        codes={0: "the file is written", 1: "the property holds within the bounds", 2: "a limit ended the search"},
         epilog=BOUNDS_HELP,
     )
     add_search_options(command)

@@ -25,8 +25,8 @@ def command() -> Command:
     """Declare the file and the release."""
     command = Command(
         "Compare the specification with conformance vectors, for each layer and Kafka release. Print every "
-        "field that differs: what it was before the event, and after it on Kafka and in the variant. Exit code 0: no "
-        "difference, 1: at least one, 4: the file is malformed."
+        "field that differs: what it was before the event, and after it on Kafka and in the variant.",
+        codes={0: "no difference", 1: "at least one difference"},
     )
     command.argument("file", type=Path, metavar="FILE.jsonl", help="the file with one vector a line")
     says = " (default: all; with --variant, the newest that runs it)"

@@ -45,6 +45,7 @@ def own_cluster(
     tied_to: int | None,
     keep: bool = False,
     started_by: str = "",
+    up_again: str,
 ) -> Path:
     """Own the scenario's cluster and clients until the end, and return the record.
 
@@ -65,6 +66,7 @@ def own_cluster(
             session=session,
             tapped=tap_all,
             started_by=started_by,
+            up_again=up_again,
         )
         daemons.append(ClusterDaemon(owned, display, tied_to))
         if session.scenario.topics:
@@ -122,6 +124,7 @@ class KeptCluster:
             runtime=runtime,
             session=session,
             kept=True,
+            up_again=f"ebbtide cluster up --kafka {self._kafka}",
         )
         self._owner = ClusterDaemon(owned, self._display)
         with _signals_end(self._display):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import selectors
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -33,7 +34,7 @@ from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.privileges import current_privileges
 from ebbtide.scenario.plain_values import read_part
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.table import CLOCK_KINDS, DISK_TROUBLES, NETWORK_FAULTS, WIRE_KINDS
+from ebbtide.scenario.steps.table import CLOCK_KINDS, DISK_TROUBLES, HEALED_BY, KINDS, NETWORK_FAULTS, WIRE_KINDS
 from harness.daemon.steps import create_topic, refuse_invalid, refuse_topic, refuse_without_effect
 from harness.runner.display import Display
 from harness.runner.session import Session
@@ -49,7 +50,7 @@ class OwnedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster that is up, and the session that carries out its steps.
 
     `folder`: the record of its steps; `tapped`: every node has a wire proxy; `kept`: its run is over;
-    `started_by`: the program that started it for itself.
+    `started_by`: the program that started it for itself; `up_again`: the command that starts such a cluster.
     """
 
     name: str
@@ -61,6 +62,7 @@ class OwnedCluster(msgspec.Struct, frozen=True, kw_only=True):
     tapped: bool = False
     kept: bool = False
     started_by: str = ""
+    up_again: str
 
 
 class ClusterDaemon:
@@ -147,18 +149,15 @@ class ClusterDaemon:
         return Reply(status=self._status(), step=step)
 
     def _refuse_unprepared(self, step: StepSpec) -> None:
-        if step.step in WIRE_KINDS and not self._cluster.tapped:
-            raise UsageError(
-                "this cluster has no wire proxies: they must be there from its start",
-                got=step.step,
-                next="ebbtide cluster up --wire",
-            )
-        if step.step in CLOCK_KINDS and not self._cluster.runtime.clocks.is_enabled:
-            raise UsageError(
-                "the nodes of this cluster have no agent that sets their clocks: it must be there from their start",
-                got=step.step,
-                next="ebbtide cluster up --clocks",
-            )
+        cluster = self._cluster
+        if step.step in WIRE_KINDS and not cluster.tapped:
+            what, option = "this cluster has no wire proxies: they must be there from its start", "--wire"
+        elif step.step in CLOCK_KINDS and not cluster.runtime.clocks.is_enabled:
+            what, option = "no node has the agent that sets its clock: it must be there from the start", "--clocks"
+        else:
+            return
+        again = f"ebbtide cluster down {cluster.name} && {cluster.up_again} {option}"
+        raise UsageError(what, got=step.step, next=again)
 
     def _status(self) -> ClusterStatus:
         cluster, view = self._cluster, self._cluster.session.view
@@ -177,6 +176,7 @@ class ClusterDaemon:
             nodes=_nodes(cluster),
             partitions=tuple(row for _, row in sorted(view.image.partitions.items(), key=lambda item: item[0])),
             broken=tuple(_faults_in_force(cluster)),
+            repairs=tuple(_repairs(cluster)),
             steps=len(cluster.session.entries),
             kept=cluster.kept,
             published=() if published is None else published.addresses,
@@ -215,8 +215,29 @@ def _nodes(cluster: OwnedCluster) -> dict[str, NodeStatus]:
 
 
 def _faults_in_force(cluster: OwnedCluster) -> list[FaultInForce]:
-    return [
-        FaultInForce(step=one.step, whom=one.whom or "", nodes=tuple(one.nodes), proven=one.effect_ns is not None)
-        for one in cluster.session.entries
-        if one.step in NETWORK_FAULTS | DISK_TROUBLES and one.fired_ns is not None and one.healed_ns is None
-    ]
+    """Return the newest step of each volume that is in trouble now, and the steps of all cuts and limits."""
+    entries = [one for one in cluster.session.entries if one.fired_ns is not None and one.healed_ns is None]
+    troubled = {(fault.kind, fault.node) for fault in cluster.session.in_force if fault.kind in DISK_TROUBLES}
+    names = {node.id: node.name for node in cluster.runtime.nodes.values()}
+    found: list[FaultInForce] = []
+    for one in reversed(entries):
+        nodes, whom = one.nodes, one.whom or ""
+        if one.step in DISK_TROUBLES:
+            nodes = tuple(node for node in one.nodes if (one.step, node) in troubled)
+            troubled -= {(one.step, node) for node in nodes}
+            whom = whom if nodes == one.nodes else ", ".join(names[node] for node in nodes)
+        if one.step in NETWORK_FAULTS or (one.step in DISK_TROUBLES and nodes):
+            found.append(FaultInForce(step=one.step, whom=whom, nodes=nodes, proven=one.effect_ns is not None))
+    return found[::-1]
+
+
+def _repairs(cluster: OwnedCluster) -> Iterator[str]:
+    """Yield the steps that end what is broken, each once, in an order in which all of them work."""
+    in_force = {(HEALED_BY[fault.kind], fault.node) for fault in cluster.session.in_force}
+    for healer in ("release", "heal", "resume", "mend-disk", "start", "reset-clock"):
+        nodes = sorted(node for found, node in in_force if found == healer)
+        if nodes and KINDS[healer].nothing_to_end is not None:
+            yield healer
+            continue
+        for node in nodes:
+            yield f"{healer} '{cluster.runtime.nodes[node].role}({node})'"

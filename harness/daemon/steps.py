@@ -37,7 +37,8 @@ def refuse_invalid(scenario: Scenario, step: StepSpec, image: MetadataImage) -> 
     has now, and any order of steps is valid.
     """
     problems: list[EbbtideError] = [
-        UsageError(one.what, where=_key(one), got=one.got, allowed=one.allowed)
+        # The key without its step: `target` for `steps[3].target`.
+        UsageError(one.what, where=(one.where or "").partition(".")[2] or None, got=one.got, allowed=one.allowed)
         for one in _problems(scenario, step, image)
     ]
     if problems:
@@ -101,11 +102,6 @@ def _topics(image: MetadataImage) -> dict[str, TopicSpec]:
     """Return the topics that the cluster has now, with their numbers of partitions."""
     counts = Counter(partition.topic for partition in image.partitions)
     return {topic: TopicSpec(partitions=count) for topic, count in counts.items()}
-
-
-def _key(problem: UsageError) -> str | None:
-    """Return the key of a problem without its step: `target` for `steps[3].target`."""
-    return None if problem.where is None else problem.where.partition(".")[2] or None
 
 
 TIMEOUT_S = 30.0

@@ -118,14 +118,17 @@ def _status(entry: StepEntry, awaited: Awaited | None) -> StepStatus:
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """`state` is running, down, paused or not up; `registration` is a broker's newest one, None without any."""
+    """`state` is running, down, paused or not up; `registration` is a broker's newest event, None without any."""
 
     state: str
     registration: str | None = None
 
     def __str__(self) -> str:
-        """Write both: `running, unfenced`."""
-        return self.state if self.registration is None else f"{self.state}, {self.registration}"
+        """Write both in the words of Kafka: `running, unfenced`."""
+        at_start = "fenced (starting)" if self.state == "running" else "fenced"
+        in_words = {"registered": at_start, "shutting_down": "in controlled shutdown"}
+        event = in_words.get(self.registration or "", self.registration)
+        return self.state if event is None else f"{self.state}, {event}"
 
 
 class Display(Protocol):

@@ -169,7 +169,8 @@ def _take_ended(
     Removes it from `running` and yields its result.
     """
     next_late = min(running, key=lambda ours: running[ours].until_s)
-    answers: dict[Connection, Path | EbbtideError] = {}
+    answers: dict[Connection, Path | EbbtideError | None] = {}
+    """None: the run closed its connection without an answer."""
     while not answers:
         left_s = max(0.0, running[next_late].until_s - time.monotonic())
         ready = [one for one in wait(list(running), timeout=left_s) if isinstance(one, Connection)]
@@ -177,22 +178,24 @@ def _take_ended(
             break
         for ours in ready:
             try:
-                said: str | Path | EbbtideError = ours.recv()
+                said: str | Path | EbbtideError | None = ours.recv()
             except (EOFError, OSError):
-                running[ours].process.join(_CLEANS_UP_WITHIN_S)
-                how = how_ended(running[ours].process.exitcode)
-                said = HarnessError("a run ended without a result", where=str(log), got=how, next="ebbtide clean")
+                said = None
             if not isinstance(said, str):
                 answers[ours] = said
             elif on_note is not None:
                 on_note(running[ours].key, said)
+    gone_by_s = time.monotonic() + _CLEANS_UP_WITHIN_S
     for ours in answers or [next_late]:
         one = running[ours]
         end: Path | EbbtideError
         if ours in answers:
-            end = answers[ours]
             # It stays in `running` until its process is gone, so that Ctrl-C ends one that answered and hangs.
-            one.process.join(_CLEANS_UP_WITHIN_S)
+            one.process.join(max(0.0, gone_by_s - time.monotonic()))
+            how = how_ended(one.process.exitcode)
+            end = answers[ours] or HarnessError(
+                "a run ended without a result", where=str(log), got=how, next="ebbtide clean"
+            )
         else:
             end = HarnessError(
                 f"the run did not end in {one.limit_s:g} s and was ended: {one.name}",

@@ -115,6 +115,7 @@ class Up:
             session=self.session,  # type: ignore[arg-type]
             tapped=tapped,
             started_by=started_by,
+            up_again="ebbtide cluster up --kafka 4.3.1",
         )
         self.daemon = ClusterDaemon(owned, Notes(), tied_to)  # type: ignore[arg-type]
         self.ended: list[BaseException | None] = []

@@ -40,8 +40,8 @@ class ReassignStep(RequestStep, frozen=True, kw_only=True, tag="reassign"):
         first="partition",
         does="asks for other replicas (AlterPartitionReassignments)",
         note="does not wait until the partition has them",
-        proof="a newer partition record with these replicas (less those being removed); "
-        "a cancelled one: with nothing to add or remove",
+        proof="a newer partition record with these replicas (without those being removed). "
+        "Of a cancelled reassignment: with nothing to add or remove",
         either=("replicas", "cancel"),
         weight=0.8,
         lasts_s=3.0,
@@ -49,7 +49,7 @@ class ReassignStep(RequestStep, frozen=True, kw_only=True, tag="reassign"):
     shown = _refusal(
         "NO_REASSIGNMENT_IN_PROGRESS",
         replicas="roles, the preferred leader first",
-        cancel="end the reassignment instead",
+        cancel="end a reassignment",
     )
     partition: PartitionName
     replicas: tuple[Role, ...] = ()
@@ -62,8 +62,8 @@ class ElectStep(RequestStep, frozen=True, kw_only=True, tag="elect"):
     kind = _admin(
         first="partition",
         does="asks for an election (ElectLeaders)",
-        proof="Kafka's yes, and a newer partition record with a new leader epoch; "
-        "preferred: with the first replica as leader",
+        proof="Kafka's answer without an error, and a newer partition record with a new leader epoch. "
+        "Of type `preferred`: with the first replica as leader",
         weight=0.6,
     )
     partition: PartitionName
@@ -83,7 +83,7 @@ class SetConfigStep(RequestStep, frozen=True, kw_only=True, tag="set-config"):
         "INVALID_CONFIG",
         config="a config's name, e.g. 'min.insync.replicas'",
         value="what to set it to",
-        delete="take it back to what it is by default",
+        delete="take it back to its default",
     )
     resource: ConfigResource
     config: str

@@ -66,7 +66,7 @@ class KillClientStep(ClientStep, frozen=True, kw_only=True, tag="kill-client"):
     """Ends a client's process at once."""
 
     kind = _client(
-        does="SIGKILL to the process of a producer or consumer; it stays down",
+        does="sends SIGKILL to a producer or consumer, which stays down",
         note="its group waits for the session timeout; what it had not journalled has no row",
         proof="the kernel says that SIGKILL ended the process (waitpid)",
         counted=("clients-killed", "clients killed"),
@@ -77,7 +77,7 @@ class StopClientStep(ClientStep, frozen=True, kw_only=True, tag="stop-client"):
     """Shuts a client down in order."""
 
     kind = _client(
-        does="shuts a producer or consumer down; it stays down",
+        does="shuts down a producer or consumer, which stays down",
         note="a producer waits up to 5 s for answers; a member commits what it has handled, and leaves its group",
         proof="the process ended by itself with exit code 0",
         counted=("clients-stopped", "clients shut down"),
@@ -91,7 +91,7 @@ class StartClientStep(ClientStep, frozen=True, kw_only=True, tag="start-client")
         does="starts a producer or consumer that a step took down",
         note="a producer sends what is left of its `count`; a member goes on from its group's offsets, a consumer "
         "without a group begins again",
-        proof="it was down, and the new process says that it works",
+        proof="the process was down, and the new one says that it works",
         counted=("clients-started", "clients started again"),
     )
 

@@ -29,7 +29,7 @@ class DirectoryStep(TargetStep, frozen=True, kw_only=True):
 
         holds: tuple[str, ...] | None = None
 
-    shown = MappingProxyType({"directory": "one log directory of brokers with several `log_dirs`, from 1 on"})
+    shown = MappingProxyType({"directory": "the number of one log directory, of brokers with several `log_dirs`"})
     directory: int | None = None
 
 
@@ -61,7 +61,7 @@ class TornWriteStep(TargetStep, frozen=True, kw_only=True, tag="torn-write"):
 
     kind = _loss(
         does="a power loss in the middle of a write: half of the first lost page of each log is there, then zeros",
-        proof="that of a power loss, and a reader finds the damage at the end of each torn log",
+        proof="the proof of a power loss, and a reader finds the damage at the end of each torn log",
         loses="unflushed",
         counted=("writes-torn", "nodes that lost power in the middle of a write"),
     )
@@ -85,7 +85,7 @@ class FillDiskStep(DirectoryStep, frozen=True, kw_only=True, tag="fill-disk"):
     """Leaves no byte on a volume."""
 
     kind = _trouble(
-        does="takes the last byte of the node's volume",
+        does="fills the node's volume to its last byte",
         proof="a write is refused with ENOSPC",
         volume="full",
         changes_directory=True,
@@ -138,7 +138,7 @@ class SlowDiskStep(DirectoryStep, frozen=True, kw_only=True, tag="slow-disk"):
         weight=0.6,
         drawn={"delay": ("200ms", "500ms", "1500ms"), "period": ("2s",)},
     )
-    shown = MappingProxyType({"period": "how long one turn takes, e.g. '2s'"})
+    shown = MappingProxyType({"period": "the time from one freeze to the next, e.g. '2s'"})
     delay: Duration
     period: Duration
 
@@ -149,7 +149,7 @@ class MendDiskStep(TargetStep, frozen=True, kw_only=True, tag="mend-disk"):
     kind = _disk(
         does="frees, thaws or mounts the volume again",
         note="kills a broker that goes on without a log directory, because only a start opens it again",
-        proof="a write is taken",
+        proof="a write succeeds",
         undone=None,
         may_leave_down=True,
         changes_directory=True,

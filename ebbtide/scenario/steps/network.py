@@ -18,17 +18,15 @@ _network = partial(
 )
 
 
-SIDES_SHOWN = MappingProxyType({"from": "roles, e.g. 'controllers'", "to": "roles, e.g. 'followers(t-0)'"})
-"""What stands for the keys that name one side of a connection."""
-
-
 class BetweenStep(BaseStep, frozen=True, kw_only=True):
     """A step between `groups`, in both directions or one way.
 
     One way is `from` some nodes `to` others.
     """
 
-    shown = MappingProxyType({"groups": "lists of roles to be cut from each other", **SIDES_SHOWN})
+    shown = MappingProxyType(
+        {"groups": "lists of roles", "from": "senders, e.g. 'controllers'", "to": "receivers, e.g. 'followers(t-0)'"}
+    )
     groups: tuple[tuple[Role, ...], ...] = ()
     from_: tuple[Role, ...] = msgspec.field(name="from", default=())
     to: tuple[Role, ...] = ()
@@ -38,7 +36,7 @@ class PartitionStep(BetweenStep, frozen=True, kw_only=True, tag="partition"):
     """Cuts groups of nodes from each other."""
 
     kind = _network(
-        does="drops IP packets between groups, in both directions or one way",
+        does="drops every packet between groups of nodes, in both directions or one way",
         proof="a probe packet of each cut pair does not arrive, and one of every other pair does",
         healed_by="heal",
         weight=1.5,
@@ -50,15 +48,15 @@ class IsolateStep(TargetStep, frozen=True, kw_only=True, tag="isolate"):
     """Cuts nodes from everyone, or from some."""
 
     kind = _network(
-        does="drops packets between a node and everyone, or those it is cut `from`",
+        does="drops every packet between a node and everyone, or only the roles in `from`",
         note='`from = ["controllers"]`: no heartbeats',
         unset={"from": "everyone"},
-        proof="as of a partition",
+        proof="that of a partition",
         healed_by="heal",
         weight=2.0,
     )
     Proof = LinkProof
-    shown = SIDES_SHOWN
+    shown = MappingProxyType({"from": "the roles on the other side, e.g. 'controllers'"})
     from_: tuple[Role, ...] = msgspec.field(name="from", default=())
 
 
@@ -66,12 +64,12 @@ class FlapStep(BetweenStep, frozen=True, kw_only=True, tag="flap"):
     """Cuts and heals so many `times`, half a `period` each."""
 
     kind = _network(
-        does="cuts and heals so many `times`, half a `period` each",
-        proof="those of each cut and each heal",
+        does="cuts the connections between groups and heals them, several `times`; each takes half a `period`",
+        proof="the proofs of each cut and each heal",
         ends_itself=True,
         weight=0.5,
     )
-    shown = MappingProxyType({"times": "how often, e.g. 5", "period": "how long one turn takes, e.g. '2s'"})
+    shown = MappingProxyType({"times": "how often, e.g. 5", "period": "how long a cut and its heal take, e.g. '2s'"})
     times: int
     period: Duration
 
@@ -80,8 +78,8 @@ class LimitBandwidthStep(BetweenStep, frozen=True, kw_only=True, tag="limit-band
     """Lets no more than `rate` pass between nodes."""
 
     kind = _network(
-        does="a token bucket lets no more than `rate` pass between each pair of nodes, in each direction or one way",
-        proof="a transfer over each pair takes as long as the rate says, and probe packets pass",
+        does="lets no more than `rate` pass between each two nodes of different groups, in each direction or one way",
+        proof="a transfer between each two nodes takes as long as the rate says, and probe packets arrive",
         healed_by="heal",
         host=("bandwidth limits",),
         requires="sch_htb, sch_tbf, cls_u32",

@@ -19,7 +19,7 @@ class KillStep(TargetStep, frozen=True, kw_only=True, tag="kill"):
     """Ends a process at once."""
 
     kind = _process(
-        does="SIGKILL",
+        does="sends SIGKILL",
         proof="the pid no longer exists, and the kernel says that SIGKILL ended it (waitpid)",
         healed_by="start",
         needs_process=True,
@@ -33,7 +33,7 @@ class StopStep(TargetStep, frozen=True, kw_only=True, tag="stop"):
     """Ends a process by a controlled shutdown."""
 
     kind = _process(
-        does="SIGTERM: Kafka's controlled shutdown",
+        does="sends SIGTERM, which is Kafka's controlled shutdown",
         proof="the pid no longer exists, exit code 143 or 0; a crash or a forced end is no proof",
         healed_by="start",
         needs_process=True,
@@ -49,7 +49,7 @@ class PauseStep(TargetStep, frozen=True, kw_only=True, tag="pause"):
     """Freezes a process."""
 
     kind = _process(
-        does="SIGSTOP",
+        does="sends SIGSTOP",
         proof="the process is in state T in /proc",
         healed_by="resume",
         pauses=True,
@@ -66,8 +66,8 @@ class ResumeStep(TargetStep, frozen=True, kw_only=True, tag="resume"):
     """Thaws a process."""
 
     kind = _process(
-        does="SIGCONT",
-        proof="it was in state T, left it, and its threads had CPU time again",
+        does="sends SIGCONT",
+        proof="the process was in state T, left it, and its threads had CPU time again",
         needs_process=True,
         weight=2.0,
         lasts_s=0.5,
@@ -80,7 +80,7 @@ class StartStep(TargetStep, frozen=True, kw_only=True, tag="start"):
     kind = _process(
         does="starts the process",
         starts=True,
-        proof="it was down, and runs; whether it is ready is asked of the metadata log",
+        proof="the process was down, and runs; the metadata log says whether the node is ready",
         weight=5.0,
     )
 
@@ -97,7 +97,7 @@ class RestartStep(TargetStep, frozen=True, kw_only=True, tag="restart"):
     kind = _process(
         does="a stop, then a start",
         note="one node after the other",
-        proof="those of the stop and of the start",
+        proof="the proofs of the stop and of the start",
         ends_itself=True,
         needs_process=True,
         needs_awake=True,
@@ -115,7 +115,7 @@ class RollingStep(MaybeTargetStep, frozen=True, kw_only=True, tag="rolling"):
         "goes on once the ISR of every partition is whole again",
         note="waits at most `deadline_s` for that",
         unset={"target": "all brokers"},
-        proof="those of every part, and the whole ISR within `deadline_s`",
+        proof="the proofs of every part, and the whole ISR within `deadline_s`",
         ends_itself=True,
         weight=0.4,
         lasts_s=15.0,
@@ -130,8 +130,8 @@ class UpgradeStep(MaybeTargetStep, frozen=True, kw_only=True, tag="upgrade"):
         does="a stop, and a start on another release, one node after the other",
         note="goes on once the node has caught up and the ISR of every partition is whole again; leaves out "
         "nodes that run `to` already; waits at most `deadline_s` for each node. Feature levels stay as they are",
-        unset={"target": "all brokers", "expect_refusal": "it must run"},
-        proof="those of the stop and the start, `to` in the node's own log, and the whole ISR within `deadline_s`",
+        unset={"target": "all brokers", "expect_refusal": "the node must run"},
+        proof="the proofs of the stop and the start, `to` in the node's own log, and the whole ISR within `deadline_s`",
         ends_itself=True,
         needs_process=True,
         needs_awake=True,

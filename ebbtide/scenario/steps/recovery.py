@@ -40,8 +40,8 @@ class RecoverStep(RequestStep, frozen=True, kw_only=True, tag="recover"):
         "nobody. Refusals for `expect_error`: `ELECTION_NOT_NEEDED` if the partition has a leader or gets one from "
         "Kafka first, `ELIGIBLE_LEADERS_NOT_AVAILABLE` if there is no choice by `deadline_s`",
         unset={"timeout": "`5s`"},
-        proof="the partition record of the election, and the new leader's own answer; each replica's answer is beside "
-        "its volume. `manual`: the answers, and no leader until `timeout`",
+        proof="the partition record of the election, and the new leader's own answer; each replica's answer "
+        "agrees with its volume. `manual`: the answers, and no leader until `timeout`",
         undone="not: what Kafka was asked for stays in the cluster, which ends with the run",
         counted=("unclean-recoveries", "unclean recoveries carried out from outside, those by Manual included"),
         weight=0.5,

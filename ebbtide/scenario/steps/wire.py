@@ -33,8 +33,8 @@ class RuleStep(TargetStep, frozen=True, kw_only=True):
     shown = MappingProxyType(
         {
             "api": "a Kafka API, e.g. 'AlterPartition'",
-            "to": "roles, e.g. 'followers(t-0)'",
-            "times": "how often, e.g. 5",
+            "to": "the roles that get the requests, e.g. 'followers(t-0)'",
+            "times": "how many requests, e.g. 5",
         }
     )
     api: str
@@ -57,14 +57,14 @@ class HoldRequestStep(DirectedRuleStep, frozen=True, kw_only=True, tag="hold-req
 
     kind = _rule(
         does="stops requests of one Kafka API, or the answers to them, at a proxy in the node's namespace",
-        proof="the first one that is held: none, no proof",
+        proof="the first request that is held",
         stops_requests=True,
         withholds=True,
         weight=1.2,
-        unset={**_rule.keywords["unset"], "late": "what is held ends with its connection"},
+        unset={**_rule.keywords["unset"], "late": "a held request ends with its connection"},
     )
     shown = MappingProxyType(
-        {**RuleStep.shown, "late": "what is held goes on even if its sender has closed the connection"}
+        {**RuleStep.shown, "late": "a held request goes on even if its sender has closed the connection"}
     )
     late: bool | None = None
 
@@ -74,7 +74,7 @@ class DelayRequestStep(DirectedRuleStep, frozen=True, kw_only=True, tag="delay-r
 
     kind = _rule(
         does="lets requests of one Kafka API, or the answers to them, go on `delay` later",
-        proof="the first one that went on so late, and the delays measured",
+        proof="the first request that went on that late, and the measured delays",
         stops_requests=True,
         withholds=True,
         weight=0.6,
@@ -88,7 +88,7 @@ class DropRequestStep(DirectedRuleStep, frozen=True, kw_only=True, tag="drop-req
 
     kind = _rule(
         does="closes the connection of requests of one Kafka API, or of the answers, instead of passing them on",
-        proof="the first connection closed for one",
+        proof="the first connection that was closed for such a request",
         withholds=True,
         weight=0.6,
     )
@@ -99,7 +99,7 @@ class DuplicateRequestStep(RuleStep, frozen=True, kw_only=True, tag="duplicate-r
 
     kind = _rule(
         does="sends requests of one Kafka API twice in a row; the answer to the second ends at the proxy",
-        proof="the first answer to a second one: the peer took it for a request of its own",
+        proof="the first answer to a repeated request: the peer took it for a second request",
         weight=0.5,
     )
 
@@ -114,7 +114,7 @@ class ReleaseStep(MaybeTargetStep, frozen=True, kw_only=True, tag="release"):
 
     kind = Kind(
         family="wire",
-        does="lets what is held go, in order, and ends the rules",
+        does="lets the held requests go on, in order, and ends the rules",
         unset={"target": "everyone"},
         proof="bytes that were held went on; without a hold, the proxies ended the rules",
         nothing_to_end=(

@@ -247,3 +247,26 @@ def test_an_interrupt_cuts_an_import_short_that_hangs(tmp_path: Path) -> None:
     words = [sys.executable, "-c", HANGING]
     done = subprocess.run(words, env=os.environ | {"PYTHONPATH": str(tmp_path)}, timeout=50, check=False)
     assert done.returncode == 3
+
+
+BECOMING = """
+import os
+from ebbtide import signals
+
+signals._AGAIN_S = 0.3
+signals.interrupt_on_signals(3)
+import drops_interrupts
+{before}
+os.execvp("sleep", ["sleep", "1"])
+"""
+
+
+@pytest.mark.parametrize(("before", "code"), [("", -signal.SIGALRM), ("signals.deliver_awaited()", 3)])
+def test_an_interrupt_that_waits_for_an_import_comes_before_the_process_becomes_another_program(
+    tmp_path: Path, before: str, code: int
+) -> None:
+    raises = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGTERM)\nexcept BaseException:\n    pass\n"
+    (tmp_path / "drops_interrupts.py").write_text(raises)
+    words = [sys.executable, "-c", BECOMING.format(before=before)]
+    done = subprocess.run(words, env=os.environ | {"PYTHONPATH": str(tmp_path)}, timeout=50, check=False)
+    assert done.returncode == code

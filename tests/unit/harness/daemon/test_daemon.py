@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -25,13 +26,16 @@ from ebbtide.daemon.messages import AskStatus, Fire, NodeStatus, Reply
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.words import Duration
+from ebbtide.scenario.validate_order import FaultNow
+from ebbtide.scenario.words import CLIENTS, Duration
 from harness.cli.main import main
 from harness.daemon.client_place import client_environment, namespace_prefix
 from harness.daemon.steps import _spread_replicas
 from harness.runner.display import NodeState
 
 pytestmark = pytest.mark.usefixtures("no_clusters")
+
+AGAIN = "ebbtide cluster down one && ebbtide cluster up --kafka 4.3.1"
 
 
 def test_a_status_says_how_the_nodes_and_partitions_are(up: Up) -> None:
@@ -56,8 +60,8 @@ def test_a_step_is_carried_out_and_its_entry_comes_back(up: Up) -> None:
     [
         (step_of("kill", target="leader(nope-0)"), "unknown partition"),
         (step_of("kill", target="broker(9)"), "no broker of this id"),
-        (step_of("hold-request", target="broker(1)", api="Fetch"), "has no wire proxies"),
-        (step_of("set-clock", offset="+1h"), "have no agent that sets their clocks"),
+        (step_of("hold-request", target="broker(1)", api="Fetch"), f"has no wire proxies(.|\n)*{AGAIN} --wire"),
+        (step_of("set-clock", offset="+1h"), f"no node has the agent that sets its clock(.|\n)*{AGAIN} --clocks"),
     ],
 )
 def test_a_step_that_makes_no_sense_touches_nothing(up: Up, step: StepSpec, says: str) -> None:
@@ -201,27 +205,104 @@ def test_the_verbs_talk_to_the_owner(
     assert says in capsys.readouterr().out
 
 
-def test_a_status_names_the_cluster_in_each_command_and_the_steps_that_repair_it(
-    up: Up, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (
+            "kafka-topics.sh --list",
+            "no console tools(.|\\n)*the path of yours, such as ~/kafka/bin/kafka-topics.sh",
+        ),
+        ("no-such-command", "there is no such command"),
+    ],
+)
+def test_a_command_that_is_not_on_the_path_is_refused_with_what_there_is(
+    up: Up, capsys: pytest.CaptureFixture[str], command: str, says: str
+) -> None:
+    assert main(["cluster", "exec", "--", *command.split()]) == ExitCode.USAGE
+    assert re.search(says, capsys.readouterr().err)
+
+
+ON_ONE = "  {:<10}ebbtide cluster fault {} --cluster one"
+
+
+@pytest.mark.parametrize(
+    ("faults", "in_force", "states", "offers"),
+    [
+        (
+            ("partition --groups clients|broker(1)", "fill-disk broker(1)"),
+            [("partition", CLIENTS), ("fill-disk", 1), ("kill", 1), ("pause", 2)],
+            {"broker-1": ("down", "unfenced"), "broker-2": ("paused", None)},
+            [
+                ON_ONE.format("break:", "power-loss 'broker(3)'"),
+                "  broker-1        down, unfenced until its session ends, within seconds",
+                "  broker-2        paused",
+                "  broken:   partition broker-1 | broker-2, clients",
+                "  broken:   fill-disk broker-1",
+                *(
+                    ON_ONE.format("next:", step)
+                    for step in ("heal", "resume 'broker(2)'", "mend-disk 'broker(1)'", "start 'broker(1)'")
+                ),
+            ],
+        ),
+        # Its volume was mended already, though nothing proved that.
+        (("fill-disk broker(1)",), [], {}, [ON_ONE.format("break:", "power-loss 'broker(1)'")]),
+        (
+            ("fill-disk broker(1)",),
+            [("fill-disk", 1)],
+            {"broker-2": ("down", "fenced"), "broker-3": ("down", "registered")},
+            [
+                "  broker-2        down, fenced",
+                "  broker-3        down, fenced",
+                "  broken:   fill-disk broker-1",
+                ON_ONE.format("next:", "mend-disk 'broker(1)'"),
+            ],
+        ),
+        (
+            (),
+            [("hold-request", CLIENTS), ("set-clock", 2), ("set-clock", 3)],
+            {"broker-1": ("running", "registered"), "broker-2": ("running", "shutting_down")},
+            [
+                ON_ONE.format("break:", "power-loss 'broker(1)'"),
+                "  broker-1        running, fenced (starting)",
+                "  broker-2        running, in controlled shutdown",
+                ON_ONE.format("next:", "release"),
+                ON_ONE.format("next:", "reset-clock"),
+            ],
+        ),
+    ],
+    ids=["everything", "a mended volume", "no broker to break", "rules and clocks"],
+)
+def test_a_status_offers_the_steps_that_work_now(
+    up: Up,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    faults: tuple[str, ...],
+    in_force: list[tuple[str, int]],
+    states: dict[str, tuple[str, str | None]],
+    offers: list[str],
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    states = up.session.node_states() | {"broker-1": NodeState("down", "unfenced"), "broker-2": NodeState("paused")}
-    monkeypatch.setattr(up.session, "node_states", lambda: states)
-    for line in ("fault partition --groups clients|broker(1)", "fault fill-disk broker(1)"):
-        assert main(["cluster", *line.split()]) == ExitCode.AS_PREDICTED
+    for line in faults:
+        assert main(["cluster", "fault", *line.split()]) == ExitCode.AS_PREDICTED
     capsys.readouterr()
+    up.session.in_force = [FaultNow(*one) for one in in_force]
+    now = up.session.node_states() | {name: NodeState(*one) for name, one in states.items()}
+    monkeypatch.setattr(up.session, "node_states", lambda: now)
     assert main(["cluster", "status"]) == ExitCode.AS_PREDICTED
     shown = capsys.readouterr().out.splitlines()
-    assert [line for line in shown if "ebbtide cluster" in line] == [
-        "  reach:    ebbtide cluster exec --cluster one -- CMD",
-        "  break:    ebbtide cluster fault power-loss 'broker(1)' --cluster one",
-        "  end:      ebbtide cluster down one",
-        "  next:     ebbtide cluster fault mend-disk 'broker(1)' --cluster one",
-        "  next:     ebbtide cluster fault heal --cluster one",
-        "  next:     ebbtide cluster fault start 'broker(1)' --cluster one",
-        "  next:     ebbtide cluster fault resume 'broker(2)' --cluster one",
-    ]
-    assert "  broker-1        down, unfenced until its session ends, within seconds" in shown
+    kept = [line for line in shown if "running, unfenced" not in line and line.startswith(("  br", "  next:"))]
+    assert [line for line in kept if not line.startswith("  brokers:")] == offers
+    assert "  reach:    ebbtide cluster exec --cluster one -- CMD" in shown
+    assert "  end:      ebbtide cluster down one" in shown
+
+
+def test_of_two_volumes_that_were_filled_only_the_one_that_was_not_mended_is_broken(up: Up) -> None:
+    entry = up.session.fire(step_of("fill-disk", target="brokers"))
+    up.session.entries = [msgspec.structs.replace(entry, nodes=(1, 2), whom="broker-1, broker-2")]
+    up.session.in_force = [FaultNow("fill-disk", 2)]
+    status = find_cluster("one")
+    assert [(fault.whom, fault.nodes) for fault in status.broken] == [("broker-2", (2,))]
+    assert status.repairs == ("mend-disk 'broker(2)'",)
 
 
 def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What listens at a control socket may be silent, garbled or dead: every command ends, with one clear error."""
+"""A daemon may be silent, dead, or answer nonsense: every command about its cluster ends with one clear error."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("short_deadline")
 @pytest.mark.parametrize("daemon", [is_silent, drips])
-def test_a_status_of_a_silent_daemon_ends_with_what_it_awaited_and_how_to_end_the_daemon(
+def test_a_status_names_the_daemon_that_did_not_answer_in_time_and_how_to_end_it(
     daemon: Callable[[socket.socket], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with listening(daemon):
@@ -97,7 +97,7 @@ def test_a_status_of_a_silent_daemon_ends_with_what_it_awaited_and_how_to_end_th
 
 
 @pytest.mark.usefixtures("short_deadline")
-def test_a_daemon_whose_queue_is_full_is_silent_too() -> None:
+def test_a_daemon_that_accepts_no_more_callers_is_reported_as_silent() -> None:
     with open_control_socket("odd") as server, contextlib.ExitStack() as waiting:
         server.listen(0)
         for _ in range(2):
@@ -111,14 +111,14 @@ def test_a_daemon_whose_queue_is_full_is_silent_too() -> None:
 
 
 @pytest.mark.usefixtures("short_deadline")
-def test_another_cluster_is_found_by_its_name_beside_a_silent_daemon(up: Up) -> None:
+def test_a_silent_daemon_does_not_hide_another_cluster_that_is_named(up: Up) -> None:
     with listening(is_silent):
         assert find_cluster("one").name == "one"
         with pytest.raises(HarnessError, match="the daemon of odd did not answer"):
             find_cluster(None)
 
 
-def test_an_answer_without_an_end_is_refused_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_never_ends_is_refused_at_the_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "LINE_BYTES_MAX", 1 << 20)
     with listening(says(b"A" * (4 << 20))), pytest.raises(HarnessError, match="answers with something else") as caught:
         find_cluster("odd")
@@ -129,7 +129,7 @@ def test_an_answer_without_an_end_is_refused_at_a_limit(monkeypatch: pytest.Monk
     "answer",
     [b'\xff\xfe{"status":\x1b[2J}\n', b"[" * 100_000 + b"\n", b"{}\n", b"null\n", b"9" * 5_000 + b"\n", b"{", b"\n"],
 )
-def test_a_garbled_answer_is_one_clear_error_and_its_socket_stays(answer: bytes) -> None:
+def test_an_answer_that_is_no_status_is_one_error_and_the_socket_stays(answer: bytes) -> None:
     with listening(says(answer)):
         for ask_it in (lambda: find_cluster("odd"), lambda: ask("odd", AskStatus())):
             with pytest.raises(HarnessError, match="the daemon of odd answers with something else than its status"):
@@ -138,7 +138,7 @@ def test_a_garbled_answer_is_one_clear_error_and_its_socket_stays(answer: bytes)
 
 
 @pytest.mark.parametrize("seed", _SEEDS)
-def test_no_damage_of_an_answer_is_an_internal_error(up: Up, seed: int) -> None:
+def test_a_damaged_answer_never_ends_as_an_internal_error(up: Up, seed: int) -> None:
     dice = random.Random(seed)
     whole = msgspec.json.encode(Reply(status=find_cluster("one")))
     for _ in range(25):
@@ -163,7 +163,7 @@ def leave_socket(name: str) -> Path:
     return left.rename(path)
 
 
-def test_clean_removes_and_names_the_sockets_of_dead_daemons_only(
+def test_clean_removes_the_sockets_of_dead_daemons_names_them_and_keeps_the_others(
     up: Up, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cluster.clean.ledgers_dir", lambda: tmp_path / "ledgers")
@@ -185,7 +185,7 @@ def test_clean_removes_and_names_the_sockets_of_dead_daemons_only(
     ],
     ids=["a command for the only cluster", "a new cluster", "the status"],
 )
-def test_the_next_command_about_clusters_removes_the_socket_of_a_dead_daemon(command: Callable[[], object]) -> None:
+def test_each_command_about_clusters_removes_the_socket_that_a_dead_daemon_left(command: Callable[[], object]) -> None:
     leave_socket("cluster-1")
     with contextlib.suppress(EbbtideError):
         command()
@@ -193,7 +193,7 @@ def test_the_next_command_about_clusters_removes_the_socket_of_a_dead_daemon(com
     assert control.choose_name(None) == "cluster-1"
 
 
-def test_the_end_of_a_dead_daemon_is_one_clear_error() -> None:
+def test_down_of_a_cluster_whose_daemon_is_dead_says_that_no_daemon_answers() -> None:
     leave_socket("two")
     with pytest.raises(HarnessError, match="no daemon answers for two"):
         end("two")
