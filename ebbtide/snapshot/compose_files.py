@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ebbtide.errors import EbbtideError, UsageError
-from ebbtide.shown_text import some_of
+from ebbtide.shown_text import plural, some_of
 from ebbtide.snapshot.described import (
     BROKER,
     BROKER_DEFAULTS,
@@ -287,7 +287,10 @@ def _host(service: _Service, document: YamlValue) -> str | None:
 
 
 def _disks(nodes: list[DescribedNode], in_containers: Mapping[str, str], hosts: set[str | None]) -> Iterator[str]:
-    brokers = [one for one in nodes if BROKER in one.roles]
+    brokers, controllers = ([one for one in nodes if role in one.roles] for role in (BROKER, CONTROLLER))
+    emptied = sum(not one.keeps_disk for one in controllers)
+    if 2 * emptied > len(controllers):
+        yield f"new containers empty {emptied} of {plural(len(controllers), 'controller')}: then all topics are gone"
     if in_containers:
         keep, each = ("keeps its", "") if len(in_containers) == 1 else ("keep their", " of its own for each")
         yield (

@@ -119,7 +119,8 @@ def _unready(resource: YamlValue) -> Iterator[str]:
     for one in resource.at("status", "conditions").items:
         if (one.at("type").text, one.at("status").text) in (("NotReady", "True"), ("Ready", "False")):
             owner = f"{resource.at('kind').text} {resource.at('metadata', 'name').text}"
-            yield f"{owner} is not ready, so the cluster may not be as it says: {one.at('message').text}"
+            why = one.at("message").text or one.at("reason").text or "no reason is given"
+            yield f"{owner} is not ready, so the cluster may not be as it says: {why}"
 
 
 def _label(resource: YamlValue) -> str | None:

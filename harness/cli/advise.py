@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from analysis.advise.assumption import Assumption
     from ebbtide.snapshot.model import ClusterSnapshot
 
-_COMPARED = 2
 _EXAMPLES = """examples:
   ebbtide advise --bootstrap broker1:9092,broker2:9092
   ebbtide advise --bootstrap broker1:9093 \\
@@ -143,16 +142,13 @@ def _are_texts(args: Args) -> bool:
 def _check_question(args: Args) -> bool:
     """Return whether two snapshots are compared. Raises `UsageError` for options that do not fit the question."""
     are_texts = _are_texts(args)
-    compares = len(args.snapshots) == _COMPARED and not are_texts
+    compares = len(args.snapshots) == 2 and not are_texts
     asks = "--down" if args.down is not None else "two files" if compares else None
-    too_many = len(args.snapshots) > _COMPARED and not are_texts
+    too_many = len(args.snapshots) > 2 and not are_texts
     if too_many or (args.down is not None and compares):
-        raise UsageError(
-            "too many files",
-            where="the command line",
-            got=", ".join(map(str, args.snapshots)),
-            allowed="one file, or without --down a file before a change and one after it",
-        )
+        got = ", ".join(map(str, args.snapshots))
+        allowed = "one file, or without --down a file before a change and one after it"
+        raise UsageError("too many files", where="the command line", got=got, allowed=allowed)
     for option in ("html", "scenario"):
         if asks is not None and getattr(args, option) is not None:
             what, allowed = f"--{option} is for the whole advice", f"--{option} without {asks}"
