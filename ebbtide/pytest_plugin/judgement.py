@@ -95,15 +95,15 @@ def where_to_look(run: RunRecord) -> list[str]:
         replayed.append(
             f"  ignored, because Kafka {run.shown_kafka} does not know them: {', '.join(run.ignored_properties)}"
         )
-    # Nobody recorded how to break a cluster that was only watched.
-    again = [] if run.watched else [f"  again:  ebbtide replay {shlex.quote(str(run.path))}"]
+    # Nobody recorded how to break a cluster that was only watched, or how to run the test's own clients.
+    again = f"ebbtide replay {shlex.quote(str(run.path))}" if run.own_acked is None else "pytest -x --lf"
     return [
         *([f"  judged: by {rules}"] if rules else []),
         *replayed,
         f"  record: {run.path}",
         f"  report: {run.path / 'report.html'}",
         f"  next:   {run.next}",
-        *again,
+        *([] if run.watched else [f"  again:  {again}"]),
     ]
 
 

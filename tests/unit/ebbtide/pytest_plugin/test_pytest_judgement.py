@@ -230,3 +230,9 @@ def test_a_run_can_be_replayed_unless_its_cluster_was_only_watched(tmp_path: Pat
     file = tmp_path / "watched" / "manifest.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"runtime": "foreign", "watch": {}}))
     assert not any("ebbtide replay" in line for line in where_to_look(read_record(tmp_path / "watched")))
+
+
+def test_a_test_with_clients_of_its_own_runs_again_in_pytest_because_a_replay_has_none_of_them() -> None:
+    run = read_record(RECORD)
+    own = replace(run, verdict=msgspec.structs.replace(run.verdict, own_producers=[OWN]))
+    assert where_to_look(own)[-1] == "  again:  pytest -x --lf"
