@@ -11,10 +11,10 @@ _NO_ID_0 = "no broker has the id 0: it stands for the clients"
 
 EQUIVALENT: Mapping[str, str] = {
     "answer._agreed: one.guilty or -1 -> without 1": "only the order of sentences follows from it",
-    "answer._may_have_lost_it_as_member: one.within.last_ns >= since_ns -> one.within.last_ns > since_ns": (
+    "guilt._may_have_lost_it_as_member: one.within.last_ns >= since_ns -> one.within.last_ns > since_ns": (
         _AT_THE_BOUND
     ),
-    "answer._ask_table: one.metadata_offset < offset -> one.metadata_offset <= offset": _ONE_OFFSET,
+    "guilt.ask_table: one.metadata_offset < offset -> one.metadata_offset <= offset": _ONE_OFFSET,
     # ---- elections, epochs, leaders, liveness, who wrote
     "elections.Elections.__init__: after.leader >= 0 -> after.leader > 0": _NO_ID_0,
     "elections.Elections.hides_one_before: at_ns >= time -> at_ns > time": _AT_THE_BOUND,
@@ -78,6 +78,9 @@ EQUIVALENT: Mapping[str, str] = {
     # ---- histories
     "histories.Walk.histories: if len(found) > HISTORIES_MAX -> never": _A_LIMIT,
     "histories.Walk.histories: len(found) > HISTORIES_MAX -> len(found) >= HISTORIES_MAX": _A_LIMIT,
+    "histories.Walk._guilt_after_return: self._committed_ns[one.holder] + self._slack <= "
+    "self._states[guilt.election].at_ns -> self._committed_ns[one.holder] + self._slack < "
+    "self._states[guilt.election].at_ns": _AT_THE_BOUND,
     "histories.Walk._narrow: self._committed_ns[one.holder] + self._slack <= moment.at_ns -> "
     "self._committed_ns[one.holder] + self._slack < moment.at_ns": _AT_THE_BOUND,
     "histories.Walk._at_first: disk.within.first_ns <= began.at_ns + self._slack -> "

@@ -26,6 +26,7 @@ KILLERS: tuple[int, ...] = (
     45_001_570,
     45_004_762,
     269,
+    40_614,
 )
 KILLERS_DEGRADED: tuple[int, ...] = (
     18_010_785,

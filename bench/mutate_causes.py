@@ -47,6 +47,7 @@ from ebbtide.cpu_limit import limited_cpu
 MODULES = (
     "table",
     "answer",
+    "guilt",
     "intervals",
     "moments",
     "liveness",

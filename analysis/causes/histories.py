@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from analysis.causes.evidence import NEVER, DiskLoss
+from analysis.causes.guilt import Guilt, ask_table
 from analysis.causes.intervals import (
     CONTRADICTED,
     DISK_TOOK_IT,
@@ -40,23 +41,6 @@ class TooManyHistories(Exception):
     """More histories fit than are looked at."""
 
 
-class Guilt(NamedTuple):
-    """The election that a history blames, with all that the table is asked about it.
-
-    - `election` None: the metadata log lacks it. `is_first` False: an earlier election may be the guilty one.
-    - `by_name`: an earlier election by name, which put the winner into the ISR, and by which it never led.
-    - `reasons`: why the winner may have lacked the record, as a set of `intervals`; 0: nobody knows.
-    - `disks_min`, `disks_max`: how many replicas' disks surely, and perhaps, had taken the record.
-    """
-
-    election: int | None = None
-    is_first: bool = True
-    by_name: int | None = None
-    reasons: int = 0
-    disks_min: int = 0
-    disks_max: int = 0
-
-
 class History(NamedTuple):
     """One history of a record up to a moment.
 
@@ -78,15 +62,6 @@ class History(NamedTuple):
     def has_it(self) -> bool:
         """Whether the broker that leads now was elected with the record."""
         return self.leader == self.holder
-
-    @property
-    def guilt_after_return(self) -> Guilt | None:
-        """The guilt once the record came back.
-
-        A leader that lacked what it must have broke the protocol, whatever became of the record later.
-        """
-        is_broken = self.guilt is not None and self.guilt.reasons == CONTRADICTED
-        return self.guilt if is_broken else None
 
 
 class Walk:
@@ -250,15 +225,14 @@ class Walk:
             # To bring the record back and to lose it again takes two elections.
             yield one
 
-    @staticmethod
-    def _pass_hidden(one: History) -> set[History]:
+    def _pass_hidden(self, one: History) -> set[History]:
         """Return the histories behind elections that a gap hides: their leaders had the record, or lacked it."""
         is_gone = not any(found & HAS_IT for found in one.sets)
         one = one._replace(leader=None, may_differ=True)
         if is_gone:
             return {one._replace(guilt=one.guilt or Guilt())}
         one = one._replace(sets=tuple(map(after_gap, one.sets)))
-        return {one._replace(guilt=one.guilt or Guilt()), one._replace(guilt=one.guilt_after_return)}
+        return {one._replace(guilt=one.guilt or Guilt()), one._replace(guilt=self._guilt_after_return(one))}
 
     def _elect(self, one: History, at: int) -> Iterator[History]:
         """Yield the histories in which the winner did not lead, led with the record, or led without it."""
@@ -281,7 +255,21 @@ class Walk:
 
     def _lead_with_it(self, one: History, at: int, winner: int) -> History:
         after = self._changed(one, [winner], lambda _: HAS_IT)
-        return after._replace(holder=at, leader=at, guilt=one.guilt_after_return)
+        return after._replace(holder=at, leader=at, guilt=self._guilt_after_return(one))
+
+    def _guilt_after_return(self, one: History) -> Guilt | None:
+        """Return the guilt once the record came back.
+
+        A leader that lacked what it must have broke the protocol, whatever became of the record later. It must have
+        what was committed before, unless something may allow that it lacked it.
+        """
+        guilt = one.guilt
+        if guilt is None or guilt.reasons == CONTRADICTED:
+            return guilt
+        if guilt.election is None or guilt.by_name is not None:
+            return None
+        was_committed = self._committed_ns[one.holder] + self._slack <= self._states[guilt.election].at_ns
+        return guilt if was_committed and not ask_table(self._partition, self._asked, [guilt]) else None
 
     def _guilt(self, one: History, at: int, reasons: int) -> Guilt:
         """Return what a history blames in which the winner of an election lacks the record for these reasons."""

@@ -145,6 +145,16 @@ def led_by_name(first: tuple[int, ...] = (1,), *, missing: bool = False, **field
     )
 
 
+def brought_back(*before: Any, at: int, **fields: Any) -> EvidentPartition:
+    """Behind `before`, which ends with state `at - 1`, broker 1 brings the record back, and broker 3 lacks it again."""
+    return partition(
+        *before,
+        state(at, 13, 1, at, (1,), leader_recovery_state=1),
+        state(at + 1, 15, 3, at + 1, (3,), leader_recovery_state=1),
+        **{"rules": (rules(unclean=True),), "final": replaced_under(at + 1), **fields},
+    )
+
+
 def led_as_last_known(*known: Any, **fields: Any) -> EvidentPartition:
     """Broker 1 is elected as the last known leader, without the record, and again from the ISR."""
     fields = {

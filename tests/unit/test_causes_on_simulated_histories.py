@@ -12,6 +12,7 @@ from bench.mutate_causes import DEGRADED, HISTORIES
 
 MANY = 1000
 ONCE_WRONG = (
+    9_102_884,
     55_012_936,
     43_017_001,
     41_015_753,

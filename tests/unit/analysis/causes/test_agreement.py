@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import causes_rows as row
 import pytest
-from causes_by_hand import OFFSET, OTHER, ask, disk, down, ns, partition, rows, rules, state
+from causes_by_hand import OFFSET, OTHER, ask, disk, down, ns, partition, rows, rules, state, watermarks
 
 from analysis.causes.answer import HIDDEN, CauseAnswer, LossHistory
 from analysis.causes.evidence import SLACK_NS
-from analysis.causes.histories import Guilt
+from analysis.causes.guilt import Guilt
 from analysis.causes.partition import EvidentPartition
 from analysis.causes.table import NEEDS, Permits
 from analysis.causes.words import sentence, tell
@@ -91,6 +91,35 @@ def test_a_broken_promise_and_an_allowed_election_behind_it_both_count() -> None
     assert {one.guilty for one in found.histories} == {5, 7}
     assert (found.cause, found.guilty) == (None, None)
     assert found.why == f"last-replica-standing and unexplained both fit; {WHICH}"
+
+
+@pytest.mark.parametrize(
+    ("done_s", "cause", "guilty"), [(2.1, "unexplained", 1), (14, "unclean-election", 3)], ids=["committed", "not yet"]
+)
+def test_a_member_that_lacked_a_committed_record_stays_guilty_though_the_record_came_back(
+    done_s: float, cause: str, guilty: int
+) -> None:
+    told = row.brought_back(
+        *(state(0, 1, 1, 0, (1, 2)), state(1, 5, 2, 1, (2,))),
+        at=2,
+        disks=(disk(2, 4, 6),),
+        downs=(down(1, 3, 12),),
+        watermarks=watermarks((2, 1, 3, 9, 9.1)),
+    )
+    found = ask(told, done_s=done_s)
+    assert (found.cause, found.guilty) == (cause, guilty)
+
+
+def test_a_member_by_an_election_by_name_is_not_guilty_once_the_record_came_back() -> None:
+    found = row.led_by_name(downs=(down(1, 3, 12.5), down(2, 7, 9)))
+    told = row.brought_back(
+        *found.evidence.states,
+        at=5,
+        downs=found.evidence.cluster.downs,
+        broker_events=found.evidence.cluster.broker_events,
+        watermarks=watermarks((2, 4, 3, 12.2, 12.3), (1, 5, 3, 13.5, 13.6)),
+    )
+    assert {one.guilty for one in ask(told).histories if one.holder == 5} == {6}
 
 
 def test_an_unclean_election_that_was_not_allowed_counts_beside_what_is_allowed() -> None:

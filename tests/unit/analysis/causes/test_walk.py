@@ -9,7 +9,8 @@ import pytest
 from causes_by_hand import OTHER, ask, cut, disk, down, event, ns, partition, question, rules, sends, state, watermarks
 
 from analysis.causes.evidence import SLACK_NS, DiskLoss, MeasuredEnds, ReadRows
-from analysis.causes.histories import Guilt, Walk
+from analysis.causes.guilt import Guilt
+from analysis.causes.histories import Walk
 from analysis.causes.intervals import DISK_TOOK_IT, NEVER_HAD_IT
 from analysis.causes.partition import EvidentPartition
 from ebbtide.record.node_times import Span
