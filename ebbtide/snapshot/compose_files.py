@@ -298,10 +298,10 @@ def _disks(nodes: list[DescribedNode], in_containers: Mapping[str, str], hosts: 
             f"down`, has an empty disk. Mount a volume{each} at log.dirs: "
             f"{some_of(list(dict.fromkeys(in_containers.values())), 2)}"
         )
-    if None in hosts:
+    if None in hosts or ("" in hosts and len(hosts) > 1):  # Swarm also places services that do not mention it
         yield (
             "Docker Swarm places the brokers of this file, on hosts that it does not say: if one host has all of them, "
             "they lose power together. A broker that it moves has an empty disk on the other host"
         )
-    elif len(brokers) > 1 and len(hosts) == 1:
-        yield f"all {len(brokers)} brokers of the file are on one host: if it loses power, all of them do"
+    elif len(brokers) > len(hosts):
+        yield f"{len(brokers)} brokers are on {plural(len(hosts), 'host')}: those on one host lose power together"

@@ -120,7 +120,7 @@ def _unready(resource: YamlValue) -> Iterator[str]:
         if (one.at("type").text, one.at("status").text) in (("NotReady", "True"), ("Ready", "False")):
             owner = f"{resource.at('kind').text} {resource.at('metadata', 'name').text}"
             why = one.at("message").text or one.at("reason").text or "no reason is given"
-            yield f"{owner} is not ready, so the cluster may not be as it says: {why}"
+            yield f"{owner} is not ready, so the cluster may not be as it says: {' '.join(why.split())}"
 
 
 def _label(resource: YamlValue) -> str | None:

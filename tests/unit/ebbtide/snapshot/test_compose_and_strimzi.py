@@ -120,7 +120,7 @@ def test_what_a_compose_file_leaves_out_is_said(tmp_path: Path) -> None:
     assert "b3 keeps its log in the container" in said
     assert "includes were not read" in " ".join(read(tmp_path, "include: [other.yaml]\n" + APACHE).assumed)
     assert "Mount a volume at log.dirs: /tmp/kafka-logs" in said
-    assert "all 2 brokers of the file are on one host" in said
+    assert "2 brokers are on 1 host" in said
     assert "Kafka cannot make __consumer_offsets (3 replicas), __transaction_state (3 replicas)" in said
     assert "the controllers have default.replication.factor 1" in said
     assert "the controllers have min.insync.replicas 1: with the ELR" in said
@@ -294,11 +294,17 @@ ON = "    deploy: {{placement: {{constraints: ['node.hostname == {}']}}}}\n"
 @pytest.mark.parametrize(
     ("added", "on_one_host", "note"),
     [
-        (("", ""), True, "all 2 brokers of the file are on one host"),
-        (("    deploy: {resources: {}}\n",) * 2, True, "all 2 brokers of the file are on one host"),
-        ((ON.format("h1"), ON.format("h1")), True, "all 2 brokers of the file are on one host"),
+        (("", ""), True, "2 brokers are on 1 host"),
+        (("    deploy: {resources: {}}\n",) * 2, True, "2 brokers are on 1 host"),
+        ((ON.format("h1"), ON.format("h1")), True, "2 brokers are on 1 host"),
         ((ON.format("h1"), ON.format("h2")), False, None),
         (("    deploy: {mode: global}\n", ON.format("h2")), False, "Docker Swarm places the brokers of this file"),
+        (("", ON.format("h2")), False, "Docker Swarm places the brokers of this file"),
+        (
+            (ON.format("h1"), ON.format("h2").replace("{pl", "{replicas: 2, pl")),
+            False,
+            "3 brokers are on 2 hosts",
+        ),
         (("", "networks: {net: {driver: overlay}}\n"), False, "Docker Swarm places the brokers of this file"),
     ],
 )
