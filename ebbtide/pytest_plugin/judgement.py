@@ -87,7 +87,7 @@ def lost_text(run: RunRecord) -> str:
     return f"{run.lost_committed:,} committed and {run.lost_uncommitted:,} uncommitted lost"
 
 
-def where_to_look(run: RunRecord) -> list[str]:
+def where_to_look(run: RunRecord, *, has_failed: bool = True) -> list[str]:
     """Return the rules if they are not the release's own, the record, its report, and the commands that go on."""
     rules = run.verdict.judged_by(run.kafka)
     replayed = [] if run.fidelity is None else [f"  replay: fidelity {run.fidelity:.2f} to the recorded run"]
@@ -96,14 +96,15 @@ def where_to_look(run: RunRecord) -> list[str]:
             f"  ignored, because Kafka {run.shown_kafka} does not know them: {', '.join(run.ignored_properties)}"
         )
     # Nobody recorded how to break a cluster that was only watched, or how to run the test's own clients.
-    again = f"ebbtide replay {shlex.quote(str(run.path))}" if run.own_acked is None else "pytest -x --lf"
+    replay = None if run.watched else f"ebbtide replay {shlex.quote(str(run.path))}"
+    again = replay if run.own_acked is None else "pytest -x --lf" if has_failed else None
     return [
         *([f"  judged: by {rules}"] if rules else []),
         *replayed,
         f"  record: {run.path}",
         f"  report: {run.path / 'report.html'}",
         f"  next:   {run.next}",
-        *([] if run.watched else [f"  again:  {again}"]),
+        *([] if again is None else [f"  again:  {again}"]),
     ]
 
 

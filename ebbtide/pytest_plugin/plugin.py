@@ -204,7 +204,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[Any]:
         if judged.run.own and item.config.get_verbosity() > 0:
             item.config.stash[PLUGIN].say(judged.run.own)
         # Shown with -rP and -rA.
-        shown = "\n".join([one_line_summary(judged.run), *where_to_look(judged.run)])
+        shown = "\n".join([one_line_summary(judged.run), *where_to_look(judged.run, has_failed=False)])
         item.add_report_section("call", "ebbtide", fitted(item.config, shown))
     return result
 

@@ -236,3 +236,4 @@ def test_a_test_with_clients_of_its_own_runs_again_in_pytest_because_a_replay_ha
     run = read_record(RECORD)
     own = replace(run, verdict=msgspec.structs.replace(run.verdict, own_producers=[OWN]))
     assert where_to_look(own)[-1] == "  again:  pytest -x --lf"
+    assert not any("again:" in line for line in where_to_look(own, has_failed=False)), "--lf would run all tests"
