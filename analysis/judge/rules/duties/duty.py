@@ -75,8 +75,8 @@ def finds_duties(duties: Callable[[Record], Iterable[Duty]]) -> Callable[[Judged
     return check
 
 
-def finding_on_duties(record: Record, duties: Iterable[Duty], *, doubt: str | None = None) -> Finding:
-    """Return a violation for each broken duty; an excuse of its debtors, or a `doubt`, leaves it unknown."""
+def finding_on_duties(record: Record, duties: Iterable[Duty]) -> Finding:
+    """Return a violation for each broken duty; an excuse of its debtors leaves it unknown."""
     if record.proven_steps is None:
         return unknown_finding("no steps say which faults were in force")
     cases = Cases()
@@ -86,11 +86,11 @@ def finding_on_duties(record: Record, duties: Iterable[Duty], *, doubt: str | No
         elif duty.over_ns is None or duty.over_ns > duty.broken_ns:
             row = duty.about | {"since_ns": duty.since_ns, "allowed_s": duty.within_ns / SECOND_NS}
             cases.add(row, why=why_excused(record, duty))
-    return cases.finding(doubt)
+    return cases.finding()
 
 
 def why_excused(record: Record, duty: Duty) -> str | None:
-    """Return what else than Kafka may have kept the debtors from their duty; None: nothing."""
+    """Return the duty's own doubt, or what else than Kafka may have kept the debtors from it; None: nothing."""
     since_ns, until_ns = duty.since_ns, duty.broken_ns
     if duty.doubt is not None or record.unsure_spans:
         return duty.doubt or "a clock was set"

@@ -37,10 +37,10 @@ def _check(judged: Judged) -> Finding:
     torn = any(step.is_a(TornWriteStep) for step in judged.record.proven_steps or ())
     is_damaged = torn or any(one.kind == _DAMAGED for one in judged.found.anomalies)
     doubt = "a disk left damage in a log, which a follower may not get past" if is_damaged else None
-    return finding_on_duties(judged.record, _duties(judged.record), doubt=doubt)
+    return finding_on_duties(judged.record, _duties(judged.record, doubt))
 
 
-def _duties(record: Record) -> Iterator[Duty]:
+def _duties(record: Record, doubt: str | None) -> Iterator[Duty]:
     known, healed = record.readable_scenario, healed_ns(record)
     if known is None or healed is None or record.manifest.raw_omitted or not record.has("replicas"):
         return
@@ -65,6 +65,7 @@ def _duties(record: Record) -> Iterator[Duty]:
                 since_ns=since_ns,
                 within_ns=int((known.cluster.replica_lag_max_s + copying_s) * SECOND_NS),
                 kept_ns=since_ns if follower in last.isr else None,
+                doubt=doubt,
             )
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from analysis.causes.evidence import NEVER
 from analysis.judge.history.markers import batches_in
-from analysis.judge.rules.clause import Clause, Finding, Judged
-from analysis.judge.rules.duties.duty import PATIENCE, SECOND_NS, Duty, finding_on_duties, healed_ns, unfenced_since
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.duties.duty import PATIENCE, SECOND_NS, Duty, finds_duties, healed_ns, unfenced_since
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS
 from ebbtide.logs.segments import METADATA_FOLDER
@@ -25,12 +25,8 @@ _ALLOWED_S = 13
 _COMMITTING = "PrepareCommit"
 
 
-def _check(judged: Judged) -> Finding:
-    doubt = "a step took records from a log" if judged.record.log_losses else None
-    return finding_on_duties(judged.record, _duties(judged.record), doubt=doubt)
-
-
-def _duties(record: Record) -> Iterator[Duty]:
+@finds_duties
+def _check(record: Record) -> Iterator[Duty]:
     asked, healed = record.manifest.final_transactions, healed_ns(record)
     brokers, final_read_s = record.manifest.topology.brokers, record.manifest.timings_s.get("final read", 0.0)
     unfenced = [at for broker in brokers if (at := unfenced_since(record, broker)) is not None]
@@ -52,7 +48,8 @@ def _duties(record: Record) -> Iterator[Duty]:
             # So long all must have been well. Where something changed after the final read began, nobody knows it.
             well_ns = max(until_ns - since_ns, int(final_read_s * SECOND_NS))
             within_ns = max(_ALLOWED_S * SECOND_NS, well_ns // PATIENCE)
-            yield Duty(about=about, since_ns=since_ns, within_ns=within_ns, controllers_ns=wrote)
+            doubt = "a step took records from a log" if record.log_losses else None
+            yield Duty(about=about, since_ns=since_ns, within_ns=within_ns, controllers_ns=wrote, doubt=doubt)
         elif state not in (None, _COMMITTING):
             yield Duty(about=about, since_ns=since_ns, within_ns=0, kept_ns=since_ns)
 
