@@ -42,9 +42,9 @@ class ExitCode(IntEnum):
         return max(codes, key=order.index)
 
 
-ENDS = {0: "done", 3: "the harness or its host failed, or you interrupted it", 4: "wrong usage or an invalid file"}
-"""The exit codes of every command; a command has others besides, or that mean something else there."""
-JUDGED = {
+CODES = {0: "done", 3: "the harness or its host failed, or you interrupted it", 4: "wrong usage or an invalid file"}
+"""The exit codes of every command; a command may add codes, or give a code another meaning."""
+RUN_CODES = {
     0: "as predicted, or judged without a prediction",
     1: "contradicted, or a lost record with --fail-on loss",
     2: "inconclusive",

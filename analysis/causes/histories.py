@@ -258,10 +258,10 @@ class Walk:
         return after._replace(holder=at, leader=at, guilt=self._guilt_after_return(one))
 
     def _guilt_after_return(self, one: History) -> Guilt | None:
-        """Return the guilt once the record came back.
+        """Return the guilt that is left once the record came back.
 
-        A leader that lacked what it must have broke the protocol, whatever became of the record later. It must have
-        what was committed before, unless something may allow that it lacked it.
+        A leader broke the protocol if it lacked a record that was committed before, and nothing may allow that.
+        It stays guilty, whatever became of the record later.
         """
         guilt = one.guilt
         if guilt is None or guilt.reasons == CONTRADICTED:

@@ -63,7 +63,7 @@ class FrameKeeper:
         """Return the same rows, computed when a job first needs them, and kept.
 
         They are in memory as far as there is room, else on disk. What a lost executor held is
-        computed anew.
+        computed again.
         """
         if frame is None:
             return None

@@ -28,7 +28,7 @@ _OWN = {"__consumer_offsets": "where groups are", "__transaction_state": "how tr
 
 
 class _Room(NamedTuple):
-    """What has a place: so many groups in full, and so many at all; notes, titles of bugs, and changes with prices."""
+    """How many groups are shown in full, and how many at all; how many notes, and how many changes with their price."""
 
     whole: int
     named: int
@@ -49,9 +49,9 @@ def print_screen(advice: Advice) -> None:
 
 
 def _rooms(advice: Advice) -> Iterator[_Room]:
-    """Yield less and less room: known bugs lose their titles, the better groups all but one line, and then that.
+    """Yield less and less room: known bugs lose their titles, and the better groups all lines but one, then that line.
 
-    Then notes are left out, and at last what is said of each change. The worst group is always named.
+    Then notes are left out, and at last the details of changes. The worst group is always named.
     """
     count, notes = len(advice.groups), max(min(advice.doubts, _DOUBTS_MAX), _NOTES_MAX)
     sizes = [(whole, count) for whole in range(count, -1, -1)] + [(0, named) for named in range(count - 1, 0, -1)]
@@ -91,7 +91,7 @@ def _lines(advice: Advice, room: _Room) -> Iterator[str]:
 
 
 def heading(advice: Advice, notes: int | None = None) -> Iterator[str]:
-    """Yield what is said first, with so many notes; None: with all of them, and with all brokers not to stop."""
+    """Yield the headline, the dangers, the cluster and the first `notes`; None: all notes, examples and brokers."""
     most, snapshot, first = (None if notes is None else _NAMED_MAX), advice.snapshot, headline(advice)
     yield first.text
     yield from first.more

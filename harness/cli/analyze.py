@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from ebbtide.errors import JUDGED, EbbtideError, ExitCode, UsageError
+from ebbtide.errors import RUN_CODES, EbbtideError, ExitCode, UsageError
 from ebbtide.record.files import RecordFolder
 from ebbtide.untrusted.files import path_from
 from harness.cli import completing, options
@@ -37,7 +37,7 @@ def command() -> Command:
         "Judge run records, and write verdict.json, report.html and anomalies/ into each, in place of those that are "
         "there. Needs neither root nor a cluster. Judges every record, even after one that cannot be read, and the "
         "exit code is the worst of all.",
-        codes={**JUDGED, 4: "wrong usage, or a record that cannot be read"},
+        codes={**RUN_CODES, 4: "wrong usage, or a record that cannot be read"},
     )
     command.argument(
         "runs",

@@ -326,7 +326,7 @@ def _exec(name: str | None, command: Sequence[str]) -> None:
     environment = client_environment(status)
     if shutil.which(command[0], path=environment["PATH"]) is None:
         is_tool = command[0].startswith("kafka-") and command[0].endswith(".sh")
-        what = "a release as Ebbtide fetches it has no console tools" if is_tool else "there is no such command"
+        what = "a release as Ebbtide fetches it has no console tools" if is_tool else "no such executable file"
         allowed = f"python -m kafka.admin, or the path of yours, such as ~/kafka/bin/{command[0]}" if is_tool else None
         raise UsageError(what, got=command[0], allowed=allowed, next="ebbtide cluster exec --help")
     whole = [*namespace_prefix(status), *command]

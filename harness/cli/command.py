@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ebbtide.errors import ENDS, UsageError
+from ebbtide.errors import CODES, UsageError
 from ebbtide.folding import fold_line, fold_words, shown_width
 from ebbtide.suggestions import allowed_words, did_you_mean
 from harness.cli.mistakes import name_in_usage, surplus_error
@@ -121,10 +121,10 @@ class CommandBase(click.Command):
     module: ModuleType | None = None
 
     def __init__(
-        self, description: str = "", *, epilog: str | None = None, codes: Mapping[int, str] = ENDS, **settings: Any
+        self, description: str = "", *, epilog: str | None = None, codes: Mapping[int, str] = CODES, **settings: Any
     ) -> None:
         context = {"help_option_names": ["-h", "--help"], **settings.pop("context_settings", {})}
-        self.codes = dict(sorted({**ENDS, **codes}.items())) if codes else {}
+        self.codes = dict(sorted({**CODES, **codes}.items())) if codes else {}
         super().__init__(None, help=description, epilog=epilog, context_settings=context, **settings)
         self.records: list[str] = []
 
@@ -294,7 +294,7 @@ class Group(CommandBase, click.Group):
         runs_bare: bool = False,
         **settings: Any,
     ) -> None:
-        settings.setdefault("codes", ENDS if runs_bare else {})
+        settings.setdefault("codes", CODES if runs_bare else {})
         super().__init__(description, no_args_is_help=False, invoke_without_command=runs_bare, **settings)
         self._hint = hint
         self.dest = dest

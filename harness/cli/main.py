@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 import click
 
-from ebbtide.errors import COMMAND_LINE, JUDGED, EbbtideError, ExitCode, UsageError
+from ebbtide.errors import COMMAND_LINE, RUN_CODES, EbbtideError, ExitCode, UsageError
 from ebbtide.shown_text import without_middle
 from ebbtide.signals import is_interrupt
 from ebbtide.streams import ignore_closed_pipes, print_verbatim, shown_output
@@ -128,7 +128,7 @@ def root_command() -> Group:
         dest="verb",
         metavar="VERB",
         epilog=_EPILOG,
-        codes=JUDGED,
+        codes=RUN_CODES,
     )
     for verb, line in VERBS.items():
         group.lazy_action(verb, f"harness.cli.{verb}", help=line)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
-from ebbtide.errors import JUDGED, EbbtideError, ExitCode, UsageError
+from ebbtide.errors import RUN_CODES, EbbtideError, ExitCode, UsageError
 from ebbtide.judging_process import JudgingProcess
 from harness.cli import completing, options
 from harness.cli.command import Args, Group
@@ -44,7 +44,7 @@ def command() -> Group:
         "results of every night. A new contradiction is replayed three times, and then shrunk. To continue a night "
         "that was killed, or that could not judge its runs, type the same command again.",
         epilog="example: ebbtide nightly --budget 2h --kafka 3.9.1,4.3.1 --store nights",
-        codes={**JUDGED, 2: "inconclusive, or no run"},
+        codes={**RUN_CODES, 2: "inconclusive, or no run"},
         dest="action",
         metavar="ACTION",
         runs_bare=True,

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
-from ebbtide.errors import JUDGED, ExitCode, UsageError
+from ebbtide.errors import RUN_CODES, ExitCode, UsageError
 from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
 from ebbtide.releases.known_releases import KNOWN
 from ebbtide.streams import print_verbatim
@@ -32,7 +32,7 @@ def command() -> Command:
         "Draw a random scenario: a cluster, clients, and a valid schedule of steps of all kinds. It ends with every "
         "fault healed. Prints it as a scenario file. The same seed draws the same scenario again.",
         epilog="example: ebbtide random --seed 7 --steps 15 --kafka 4.3.1 --run",
-        codes={**JUDGED, 0: "done; with --run: nothing is violated"},
+        codes={**RUN_CODES, 0: "done; with --run: nothing is violated"},
     )
     options.add_seed_option(command)
     command.option(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
-from ebbtide.errors import JUDGED, EbbtideError, ExitCode
+from ebbtide.errors import RUN_CODES, EbbtideError, ExitCode
 from ebbtide.record.files import RecordFolder
 from harness.cli import options
 from harness.cli.command import Args, Command
@@ -51,9 +51,10 @@ def command() -> Command:
         "differ. On another release, says whether that release would have kept the lost records.",
         epilog="example: ebbtide replay runs/<run_id> --kafka 4.3.1",
         codes={
-            **JUDGED,
-            0: "as the record, or on another release as predicted",
-            1: "not so, or a loss with --fail-on loss",
+            **RUN_CODES,
+            0: "every replay ended as the record; on another release: as predicted",
+            1: "a replay ended otherwise; on another release: contradicted; or a lost record with --fail-on loss",
+            2: 'inconclusive; on another release also "cannot tell", or no prediction for it',
         },
     )
     options.add_record_argument(command)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
-from ebbtide.errors import JUDGED, ExitCode, UsageError
+from ebbtide.errors import RUN_CODES, ExitCode, UsageError
 from harness.cli import completing, options
 from harness.cli.command import Args, Command
 from harness.cli.mistakes import is_release, releases_together
@@ -26,7 +26,7 @@ def command() -> Command:
         "Start a real cluster, inject the faults of the scenario, record everything, and judge the record. Prints a "
         "table of the runs. Several scenarios are all checked before the first one runs, and one that fails does not "
         "end the others. The exit code is that of the worst run.",
-        codes=JUDGED,
+        codes=RUN_CODES,
         epilog="example: ebbtide run last-replica-standing --kafka 3.9.1,4.3.1",
     )
     command.argument(

@@ -29,7 +29,7 @@ def command() -> Command:
         "Delta debugging over real runs, on the record's release, removes steps, brokers, partitions, clients and "
         "records. Power is lost as in the record, unless --power-loss says otherwise. If you stop the search, the same "
         "command continues it. Runs with another --power-loss, --runtime or --image do not count.",
-        codes={0: "the finding recurs in more than half of the file's runs", 2: "it recurs in half of them, or fewer"},
+        codes={0: "over half of the file's runs show the finding", 2: "half or fewer do, or the recorded steps do not"},
         epilog="example: ebbtide shrink runs/<run_id> --budget 30m --out small.toml",
     )
     options.add_record_argument(command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from ebbtide.errors import JUDGED, ExitCode, UsageError
+from ebbtide.errors import RUN_CODES, ExitCode, UsageError
 from harness.cli import completing, options
 from harness.cli.command import Args, Command
 from harness.cli.option_values import addresses_of
@@ -32,7 +32,7 @@ def command() -> Command:
         "judges what was lost, and deletes the topic. It breaks nothing. What it cannot know, for example whether a "
         "disk lost its page cache, stays unknown, and then the outcome is inconclusive.",
         epilog=_EPILOG,
-        codes=JUDGED,
+        codes=RUN_CODES,
     )
     command.argument(
         "words",

@@ -29,7 +29,7 @@ class DirectoryStep(TargetStep, frozen=True, kw_only=True):
 
         holds: tuple[str, ...] | None = None
 
-    shown = MappingProxyType({"directory": "the number of one log directory, of brokers with several `log_dirs`"})
+    shown = MappingProxyType({"directory": "the number, from 1 on, of one of several `log_dirs`"})
     directory: int | None = None
 
 

@@ -212,7 +212,7 @@ def test_the_verbs_talk_to_the_owner(
             "kafka-topics.sh --list",
             "no console tools(.|\\n)*the path of yours, such as ~/kafka/bin/kafka-topics.sh",
         ),
-        ("no-such-command", "there is no such command"),
+        ("no-such-command", "no such executable file"),
     ],
 )
 def test_a_command_that_is_not_on_the_path_is_refused_with_what_there_is(
