@@ -186,9 +186,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give a free worker the next file.
 
     The first worker begins with files that need Spark, and first with those of them that take the host. The last one
-    begins with those that leave the host alone. Any other has files that take the host, from the end of the list. Only
-    the first has files that need Spark while there are others: a session takes a minute of CPU time until it is as
-    fast as an older one.
+    begins with those that leave the host alone. Any other has files that take the host. Only the first has files that
+    need Spark while there are others: a session takes a minute of CPU time until it is as fast as an older one.
     """
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
@@ -203,7 +202,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
         def _assign_work_unit(self, node: WorkerController) -> None:
             first, beside = node is self.nodes[0], len(self.nodes) > 1 and node is self.nodes[-1]
-            scopes = self.workqueue if first or beside else reversed(self.workqueue)
 
             def dislikes(scope: str) -> tuple[bool, bool]:
                 file = config.rootpath / scope.partition("::")[0]
@@ -212,7 +210,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                     return not has_spark, leaves_host
                 return (not leaves_host, has_spark) if beside else (has_spark, leaves_host)
 
-            self.workqueue.move_to_end(min(scopes, key=dislikes), last=False)
+            self.workqueue.move_to_end(min(self.workqueue, key=dislikes), last=False)
             super()._assign_work_unit(node)
 
         def _reschedule(self, node: WorkerController) -> None:
