@@ -160,8 +160,12 @@ def _leave_cores_to_other_sessions() -> None:
 
     Linux shares the cores among sessions first: within a session alone a nice value counts.
     """
-    children = " ".join(found.read_text() for found in Path("/proc/self/task").glob("*/children"))
-    for child in children.split():
+    children: list[str] = []
+    for thread in Path("/proc/self/task").glob("*/children"):
+        # A thread or a child may have ended, and a kernel may share the cores otherwise.
+        with contextlib.suppress(OSError):
+            children += thread.read_text().split()
+    for child in children:
         with contextlib.suppress(OSError):
             if os.getsid(int(child)) == int(child):
                 Path(f"/proc/{child}/autogroup").write_text(str(LATER))

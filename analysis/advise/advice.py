@@ -233,14 +233,13 @@ def unsaid_notes(snapshot: ClusterSnapshot, today: ReleaseFacts, assumed: Assump
     """Return sentences on the feature levels that neither a file nor an assumption says."""
     left = set(snapshot.unsaid) - set(assumed.values if assumed is not None else ())
     notes = []
-    has_eligible = any(one.elr for topic in snapshot.topics for one in topic.partitions)
     if ELR_VERSION in left and today.is_elr_on:
         off = f"if it was turned off since: --assume {ELR_VERSION}=0"
         notes.append(f"the column Elr has brokers, which only an ELR that is on puts there: on is assumed; {off}")
     elif ELR_VERSION in left and today.has_elr:
         new = ", as in a new cluster of 4.1 or later" if Version(today.kafka) >= ELR_BY_DEFAULT else ""
         notes.append(f"no file says whether the ELR is on: off is assumed; for on{new}: --assume {ELR_VERSION}=1")
-    if not today.is_elr_on and has_eligible:
+    if not today.is_elr_on and any(one.elr for topic in snapshot.topics for one in topic.partitions):
         notes.append(f"the column Elr has brokers, which do not count: Kafka {today.shown}, {today.elr}, is assumed")
     if METADATA_VERSION in left:
         notes.append("no file has the metadata.version: that of the release is assumed")

@@ -26,7 +26,7 @@ def ends_with_listed_codes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             command = below
         assert isinstance(command, CommandBase)
         is_real = typed.module.run.__module__ == typed.module.__name__
-        if is_real and code not in (command.codes or {}):
+        if is_real and code not in command.codes:
             unlisted.append(f"{typed.command_path}: {code}")
         return code
 

@@ -244,7 +244,7 @@ ON_ONE = "  {:<10}ebbtide cluster fault {} --cluster one"
                 ),
             ],
         ),
-        # Its volume was mended already, though nothing proved that.
+        # Its volume works again, though nothing proved that.
         (("fill-disk broker(1)",), [], {}, [ON_ONE.format("break:", "power-loss 'broker(1)'")]),
         (
             ("fill-disk broker(1)",),
@@ -270,7 +270,7 @@ ON_ONE = "  {:<10}ebbtide cluster fault {} --cluster one"
             ],
         ),
     ],
-    ids=["everything", "a mended volume", "no broker to break", "rules and clocks"],
+    ids=["everything", "a volume that works again", "no broker to break", "rules and clocks"],
 )
 def test_a_status_offers_the_steps_that_work_now(
     up: Up,
