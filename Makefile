@@ -42,14 +42,16 @@ demo: setup
 	$(BIN)/ebbtide run last-replica-standing --kafka 3.9.1,4.3.1 --jobs $(DEMO_JOBS)
 	@command -v ebbtide > /dev/null || echo 'To type `ebbtide ...` in this shell, type first:  . .venv/bin/activate'
 
-# One worker more than cores: tests of clusters mostly wait. A worker takes up to 3 GB with its Spark session.
+# More workers than cores: tests of clusters mostly wait, the slow ones also for each other. A worker takes up to 3 GB
+# with its Spark session.
 WORKERS ?= $(shell awk -v cores="$$(nproc)" '/^MemTotal/ { print (cores > 1 && $$2 > 14e6) ? 3 : 2 }' /proc/meminfo)
-PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 test: setup-dev
 	@$(BIN)/python -m tools.class_archive
 	$(PYTEST) -m 'not slow' $(PYTEST_ARGS)
 
+test-all: WORKERS := $(shell expr $(WORKERS) + 1)
 test-all: setup-dev
 	@$(BIN)/python -m tools.class_archive
 	$(PYTEST) $(PYTEST_ARGS)
