@@ -276,7 +276,7 @@ def _notes(
     ]
     if not snapshot.is_planned and not any(broker.configs for broker in snapshot.brokers):
         notes.append("no broker's configs are known; the advice takes Kafka's defaults")
-    are_unread = snapshot.controllers is None or set(snapshot.controllers) - {one.id for one in snapshot.brokers}
+    are_unread = not snapshot.controllers or set(snapshot.controllers) - {one.id for one in snapshot.brokers}
     settings = [*(group.settings.unclean for group in groups)]
     settings += [broker.configs.get(UNCLEAN) == "true" for broker in snapshot.brokers]
     if are_unread and not snapshot.knows_controllers and any(settings):

@@ -129,8 +129,8 @@ def ask_down(
     defaults = broker_level(snapshot)
     desk = _Desk(release, states_max)
     asked = list(partitions_of(snapshot, pattern))
-    unseen = {} if snapshot.is_planned else {topic.name: None for topic, _, _ in asked if topic.is_planned}
-    hosted = [one for one in asked if down & set(one[2].replicas) and one[0].name not in unseen]
+    unseen = dict.fromkeys(topic.name for topic, _, _ in asked if snapshot.is_planned or topic.is_planned)
+    hosted = [one for one in asked if down & set(one[2].replicas) and (snapshot.is_planned or not one[0].is_planned)]
     leaderless, refused, already = [], [], []
     at_risk: dict[str, list[str]] = {}
     unknown = {UNSEEN: list(unseen)} if unseen else {}
@@ -155,39 +155,40 @@ def ask_down(
                 at_risk.setdefault(ONE_MORE[what], []).append(name)
             if risk == "unknown":
                 unknown.setdefault(f"too many states to say what follows if {ONE_MORE[what]}", []).append(name)
-    quorum = _quorum(snapshot, down)
-    worse = bool(leaderless or refused or at_risk or (quorum is not None and quorum[0]))
+    majority, quorum = _quorum(snapshot, down)
+    worse = bool(leaderless or refused or at_risk or majority == "loses")
     return DownAnswer(
         brokers=tuple(brokers),
         not_alive=tuple(sorted(down - live)),
-        says="not safe" if worse else "unknown" if unknown else "safe",
+        says="not safe" if worse else "unknown" if unknown or majority == "unknown" else "safe",
         partitions=len(hosted),
         leaderless=tuple(leaderless),
         refused=tuple(refused),
         at_risk={what: tuple(names) for what, names in at_risk.items()},
         already=tuple(already),
         unknown={why: tuple(names) for why, names in unknown.items()},
-        quorum=None if quorum is None else quorum[1],
+        quorum=quorum,
         notes=(*snapshot.notes, *snapshot.assumed),
     )
 
 
-def _quorum(snapshot: ClusterSnapshot, down: AnySet[int]) -> tuple[bool, str] | None:
-    """Return whether the controllers lose their majority, and a sentence; None if no controller goes down."""
+def _quorum(snapshot: ClusterSnapshot, down: AnySet[int]) -> tuple[Risk, str | None]:
+    """Return whether the majority of the controllers survives, and a sentence if a controller goes down, or may."""
     voters = snapshot.controllers
     if voters is None:
-        return False, "nobody named the controllers: whether their majority is left was not asked"
+        says = "files with process.roles say" if snapshot.is_of_files else "the right DESCRIBE on the cluster shows"
+        return "unknown", f"nobody named the controllers, so their majority is unknown; {says} who they are"
     gone = [one for one in voters if one in down]
     if not gone:
-        return None
+        return "survives", None
     dead = hosting_brokers(snapshot) - {one.id for one in snapshot.brokers}
     left = len(voters) - len({*gone, *(one for one in voters if one in dead)})
     are = f"{brokers_in_words(gone)} {'is a controller' if len(gone) == 1 else 'are controllers'}, too"
     counted = f"{left} of {len(voters)} controllers" if left else "no controller"
     rest = f"{are}; {counted} {'are' if left > 1 else 'is'} left"
     if left >= majority_of(voters):
-        return False, f"{rest}, enough if all of them run"
-    return True, f"{rest}: no leader is elected, and no metadata changes"
+        return "survives", f"{rest}, enough if all of them run"
+    return "loses", f"{rest}: no leader is elected, and no metadata changes"
 
 
 def _not_searched(partition: SnapshotPartition, rf: int) -> str | None:

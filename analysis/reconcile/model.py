@@ -126,6 +126,15 @@ class VanishedRange(ItemGroup, frozen=True, kw_only=True):
         return self.first_offset, self.last_offset
 
 
+VANISHED_RANGES = GroupsOfKind(
+    into=VanishedRange,
+    by=("leader_epoch", "committed"),
+    figures=("min(offset) AS first_offset", "max(offset) AS last_offset", "min(at_ns) AS read_ns"),
+    where="NOT coalesce(also_lost, false)",
+)
+"""Vanished and diverged records are grouped by what decides their cause."""
+
+
 class HwRegression(ItemGroup, frozen=True, kw_only=True):
     """One drop of the HW that leaders served; `count` observations show it.
 

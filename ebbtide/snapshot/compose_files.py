@@ -95,6 +95,8 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
             problems += wrong
             log_dirs = node.properties.get("log.dirs") or node.properties.get("log.dir") or service.image.log_dir
             names = [name, *(f"{name} {number}" for number in range(2, _replicas(service) + 1))][: _replicas(service)]
+            if CONTROLLER in node.roles and (metadata := node.properties.get("metadata.log.dir")):
+                log_dirs = f"{log_dirs},{metadata}" if BROKER in node.roles else metadata
             is_kept = _is_kept(values, log_dirs)
             nodes += [DescribedNode(name=one, properties=node.properties, keeps_disk=is_kept) for one in names]
             hosts |= {_host(service, document)} if BROKER in node.roles else set()

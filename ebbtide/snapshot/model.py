@@ -103,8 +103,8 @@ class SnapshotTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A cluster at one moment; `taken_at` is UTC in ISO 8601.
 
-    `features` are finalised levels. `controllers` are the ids of the voters, None if nobody said. `metadata_versions`
-    are the lowest and highest that the broker which answered first supports. `notes` say what could not be read.
+    `features` are finalised levels. `controllers` are the voters' ids, none if no broker is one, None if nobody said.
+    `metadata_versions` are the lowest and highest of the broker that answered first. `notes` say what was not read.
 
     Of files: `kafka` is the release by its three numbers, if they say it, and `assumed` is what they do not say, in
     words. `unsaid` names the release and the feature levels that no file says. `is_planned`: nobody saw a partition;

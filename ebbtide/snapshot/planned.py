@@ -65,14 +65,15 @@ def release_in(facts: FileFacts) -> tuple[str | None, tuple[int, int] | None, tu
 
 
 def voters_of(facts: FileFacts) -> tuple[int, ...] | None:
-    """Return the ids of the controllers; None if no file says them."""
+    """Return the ids of the controllers; none if no broker is one, and None if no file says who is."""
     for node in facts.nodes:
         named = node.properties.get("controller.quorum.voters", "").split(",")
         voters = [one.partition("@")[0].strip() for one in named]
         if all(map(is_number, voters)):
             return tuple(sorted(map(int, voters)))
     ids = [one.id for one in facts.controllers if one.id is not None]
-    return tuple(sorted(ids)) if facts.is_whole and ids else None
+    are_apart = not facts.controllers and all("process.roles" in one.properties for one in facts.nodes)
+    return tuple(sorted(ids)) if facts.nodes and (are_apart or (ids and facts.is_whole)) else None
 
 
 def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBroker, ...], list[str]]:

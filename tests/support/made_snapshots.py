@@ -28,6 +28,7 @@ def cluster(minor: str, *topics: SnapshotTopic, features: dict[str, int] | None 
         "cluster_id": "made",
         "brokers": brokers(3, level),
         "features": {"metadata.version": level, **(features or {})},
+        "controllers": (101, 102, 103),
         "topics": topics,
         **more,
     }

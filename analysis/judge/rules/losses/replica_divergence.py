@@ -24,8 +24,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.judge.rules.losses.not_in_place import GROUPS
 from analysis.reconcile import crowds
+from analysis.reconcile.model import VANISHED_RANGES
 from analysis.reconcile.work import Work, items_of
 from analysis.rows.facts import Facts
 from analysis.rows.replicas import Replicas
@@ -104,7 +104,7 @@ RULE = Anomaly(
     many="offsets at which replicas differ",
     why_unknown=why_unknown,
     items=_items,
-    groups=GROUPS,
+    groups=VANISHED_RANGES,
     questions=(Replicas,),
     example="""
         Brokers 1 and 2 hold different values at offset 0, below both HWs.

@@ -35,7 +35,7 @@ from collections.abc import Sequence
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.losses.acked_rows import is_lost
-from analysis.judge.rules.losses.not_in_place import GROUPS
+from analysis.reconcile.model import VANISHED_RANGES
 from analysis.reconcile.work import item
 from analysis.rows.facts import Facts
 from analysis.rows.values import OF_VALUES
@@ -153,7 +153,7 @@ RULE = Anomaly(
     why_unknown=why_unknown,
     row=_row,
     questions=OF_VALUES,
-    groups=GROUPS,
+    groups=VANISHED_RANGES,
     fact=Fact(
         "clients",
         "records-read-then-gone",

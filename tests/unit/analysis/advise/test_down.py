@@ -120,6 +120,14 @@ def test_controllers_among_them_need_a_majority() -> None:
     assert down(apart, "1").quorum is None
 
 
+def test_controllers_that_nobody_named_may_be_among_them() -> None:
+    answer = down(cluster("3.9", topic("a", 3, 1), controllers=None), "3")
+    assert answer.says == "unknown"
+    assert answer.quorum is not None
+    assert answer.quorum.startswith("nobody named the controllers, so their majority is unknown; the right DESCRIBE")
+    assert down(cluster("3.9", topic("a", 3, 1), controllers=()), "3").says == "safe"
+
+
 def test_what_the_controllers_can_bear_is_noted() -> None:
     three = controllers_note(cluster("3.9", controllers=(1, 2, 3)))
     assert three.startswith("3 controllers, each also a broker: 1 may be down; one may return empty while the others")
@@ -127,7 +135,10 @@ def test_what_the_controllers_can_bear_is_noted() -> None:
     assert controllers_note(cluster("3.9", controllers=(100,))) == (
         "1 controller: none may be down; if it returns empty, all topics are gone"
     )
-    assert controllers_note(cluster("3.9")) == "nobody named the controllers, so nothing is said about them"
+    assert (
+        controllers_note(cluster("3.9", controllers=None))
+        == "nobody named the controllers, so nothing is said about them"
+    )
 
 
 def test_a_rack_stands_for_its_brokers() -> None:

@@ -331,6 +331,8 @@ def test_new_containers_empty_all_disks_that_no_volume_keeps_at_once(
     snapshot = read(tmp_path, text)
     gone = [one for one in snapshot.assumed if one.endswith("then all topics are gone")]
     assert gone == ["new containers empty 2 of 2 controllers: then all topics are gone"] * (kept == 0)
+    elsewhere = read(tmp_path, text.replace("{KAFKA", "{KAFKA_METADATA_LOG_DIR: /meta, KAFKA"))
+    assert "new containers empty 2 of 2 controllers: then all topics are gone" in elsewhere.assumed
     (group,) = (one for one in advise(snapshot).groups if NEXT_TOPIC in one.group.topics)
     found = [one.today for one in group.lines if one.key == "containers"]
     assert [(one.acks_all.says, one.event.likelihood) for one in found] == [(says, likely)] * (says is not None)

@@ -149,8 +149,23 @@ def test_a_broker_that_is_twice_in_a_listing_with_other_values_is_named(tmp_path
 
 def test_down_says_what_the_files_get_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "server").write_text(NODE + "min.insync.replica=2\n")
-    assert main(["advise", str(tmp_path / "server"), "--assume", "kafka=4.3.1", "--down", "1"]) == 0
-    assert "min.insync.replica, did you mean min.insync.replicas?" in " ".join(capsys.readouterr().out.split())
+    assert main(["advise", str(tmp_path / "server"), "--assume", "kafka=4.3.1", "--down", "1"]) == 2
+    said = " ".join(capsys.readouterr().out.split())
+    assert "min.insync.replica, did you mean min.insync.replicas?" in said
+    assert "- 3 topics are unknown: no file lists the partitions: the-next-topic" in said
+
+
+def test_a_broker_may_go_if_a_listing_has_its_partitions_and_its_file_says_that_it_is_no_controller(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "listing").write_text(LISTING)
+    (tmp_path / "server").write_text(NODE)
+    asked = ["--assume", "kafka=4.3.1", "--down", "2"]
+    assert main(["advise", str(tmp_path / "listing"), *asked]) == 2
+    assert "their majority is unknown; files with process.roles say who they are" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert main(["advise", str(tmp_path / "listing"), str(tmp_path / "server"), *asked]) == 0
 
 
 def test_values_in_force_count_above_dynamic_ones(tmp_path: Path) -> None:

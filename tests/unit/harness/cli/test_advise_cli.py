@@ -167,8 +167,12 @@ def test_the_exit_code_says_whether_a_broker_may_go(tmp_path: Path, capsys: pyte
 def test_a_change_is_told_by_the_events_that_it_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stays = topic("logs", 1, 1)
     doubts = ("env_file of a was not read",)
-    before = saved(tmp_path, "before.json", cluster("4.0", topic("offsets", 3, 1), stays, assumed=doubts))
-    after = saved(tmp_path, "after.json", cluster("4.0", topic("offsets", 3, 2), stays, features={ELR: 1}))
+    before = saved(
+        tmp_path, "before.json", cluster("4.0", topic("offsets", 3, 1), stays, assumed=doubts, controllers=None)
+    )
+    after = saved(
+        tmp_path, "after.json", cluster("4.0", topic("offsets", 3, 2), stays, features={ELR: 1}, controllers=None)
+    )
     assert main(["advise", before, after]) == 0
     lines = capsys.readouterr().out.splitlines()
     at = lines.index("RF 3, min ISR 1; now RF 3, min ISR 2: offsets")
