@@ -186,7 +186,7 @@ def reasons_of(
     reasons.append(_end(manifest, subject, fate))
     reasons += _listings(anomalies)
     reasons += _elections(evident, subject, fate, places)
-    reasons += _histories(fate)
+    reasons += _histories(fate, evident.record)
     reasons += _copies(places)
     reasons += _group_commits(verdict, subject)
     if fate.loss is not None and fate.attribution is not None:
@@ -383,9 +383,10 @@ def _had(evident: EvidentRecord, subject: Subject, election: ElectionEvent) -> b
     return False if had is None and partition.has_lost_on_disk(at, subject.offset) else had
 
 
-def _histories(fate: Fate) -> list[Reason]:
+def _histories(fate: Fate, record: Record) -> list[Reason]:
     """Tell the histories that fit the evidence and in which the record got lost."""
-    place = "partitions.parquet, steps.jsonl, replicas/ and watermarks/"
+    tables = (f"{table}/" for table in ("replicas", "watermarks") if record.has(table))
+    place = ", ".join(["partitions.parquet", "steps.jsonl", *tables])
     if len(fate.histories) == 1:
         return [Reason(text=f"How it got lost: {fate.histories[0]}.", place=place)]
     shown = [Reason(text=f"A history that fits: {one}.", place=place) for one in fate.histories[:_HISTORIES_MAX]]

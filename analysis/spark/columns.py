@@ -75,3 +75,15 @@ def is_below(run: int, one: Deletion, offset: Column) -> Column:
     """Return whether a row is of the deletion's partition, and `offset` lies below its log start."""
     in_partition = (F.col("run") == run) & (F.col("topic") == one.topic) & (F.col("partition") == one.partition)
     return in_partition & (offset < one.log_start)
+
+
+def is_idempotent(runs: Sequence[Facts]) -> Column:
+    """Return whether the value's producer was idempotent: it must not append twice."""
+    found = F.lit(False)
+    for producers in sorted({facts.idempotent for facts in runs if facts.idempotent}):
+        found = found | (F.col("producer").isin(*producers) & runs_where(runs, _with_is_idempotent(producers)))
+    return F.coalesce(found, F.lit(False))
+
+
+def _with_is_idempotent(producers: tuple[int, ...]) -> Callable[[Facts], bool]:
+    return lambda facts: facts.idempotent == producers

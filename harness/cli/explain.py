@@ -46,9 +46,9 @@ def run(args: Args) -> ExitCode:
     """Print the life of a record. Raises `UsageError`."""
     from analysis.explain.subject import nothing_to_explain
     from analysis.record.record import Record
-    from ebbtide.record.files import RecordFolder
+    from ebbtide.record.files import ANOMALIES_DIR, RecordFolder
     from ebbtide.record.manifest import read_run
-    from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict
+    from ebbtide.record.verdict import VERDICT, not_judged, read_judgement, unfinished_verdict
 
     if args.place is not None and Path(args.place).exists():
         raise one_at_a_time("ebbtide explain", "RUN", [str(args.run), args.place])
@@ -65,6 +65,8 @@ def run(args: Args) -> ExitCode:
     if not is_judged:
         why = f": {manifest.why_incomplete}" if manifest.why_incomplete else ""
         raise not_judged(folder, got=f"the status of the run is {manifest.status}{why}")
+    if verdict.anomalies and not folder.files(ANOMALIES_DIR):
+        raise not_judged(folder, got=f"{VERDICT} counts anomalies, and {ANOMALIES_DIR}/ is missing")
     life = _life(args, record, verdict)
     if life is None:
         return _print_no_loss(args, verdict)

@@ -19,7 +19,7 @@ from analysis.judge.history.evidence import (
     blamed_of,
     election_of,
 )
-from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
+from analysis.judge.rules.groups.copied_offsets import copied_offsets, promised_groups
 from analysis.reconcile.model import (
     HwRegression,
     LostCommits,

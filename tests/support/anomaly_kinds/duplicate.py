@@ -12,8 +12,8 @@ from reconcile_oracle_tables import Item, PlacedTables, Row
 from records import RecordBuilder
 
 from analysis.judge.rules.appends import duplicate as rule
-from analysis.judge.rules.appends import idempotence
 from analysis.reconcile.model import Duplicates
+from analysis.spark import columns
 from ebbtide.record.manifest import Manifest
 
 KIND = "duplicate"
@@ -50,7 +50,7 @@ MUTANTS: tuple[Mutant, ...] = (
         'by=("true AS idempotent", "twice_in_final_log", "unreadable")',
     ),
     (rule, '"twice_in_final_log", "unreadable")', '"twice_in_final_log", "false AS unreadable")'),
-    (idempotence, "facts.idempotent == producers", "True"),
+    (columns, "facts.idempotent == producers", "True"),
 )
 
 

@@ -19,11 +19,10 @@ start.
 from __future__ import annotations
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.judge.rules.appends.idempotence import is_idempotent
 from analysis.judge.rules.appends.send_order import INVERSIONS, Disordered
 from analysis.reconcile.work import Work, items_of
 from analysis.rows.facts import Facts
-from analysis.spark.columns import PARTITION
+from analysis.spark.columns import PARTITION, is_idempotent
 from analysis.spark.parts import union
 from analysis.spark.sql import DataFrame, F
 

@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.judge.rules.appends.idempotence import is_idempotent
 from analysis.reconcile.model import Duplicates, GroupsOfKind
 from analysis.reconcile.work import item
 from analysis.rows.facts import Facts
 from analysis.rows.values import OF_VALUES
+from analysis.spark.columns import is_idempotent
 from analysis.spark.sql import Column, F
 
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from analysis.causes.evidence import NEVER
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
 from analysis.record.groups import added_up
 from analysis.record.record import Record
 from analysis.record.scans import Rows, Scan
+from ebbtide.scenario.model import CopiedOffsets, Scenario
 
 Place = tuple[str, str, int]
 """A group, and a partition of the topic that it reads."""
@@ -131,3 +131,19 @@ class FindCopiedOffsets(Scan[Mapping[Place, CopiedOffset]]):
 
 
 _ABOUT = ("group", "topic", "partition")
+
+
+def copied_offsets(scenario: Scenario | None) -> dict[str, CopiedOffsets] | None:
+    """Return when the copiers of each group commit its offsets; None without a scenario."""
+    if scenario is None:
+        return None
+    found: dict[str, CopiedOffsets] = {}
+    for one in scenario.producers:
+        if one.copies is not None and one.group is not None and found.get(one.group) != "after-transaction":
+            found[one.group] = one.copied_offsets
+    return found
+
+
+def promised_groups(offsets: Mapping[str, CopiedOffsets] | None) -> set[str]:
+    """Return the groups whose copiers all commit their offsets in their transactions."""
+    return {group for group, when in (offsets or {}).items() if when == "in-transaction"}

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from analysis.judge.history.evidence import AttributedAnomaly, Row
 from analysis.judge.rules.clause import Clause, Finding, Judged, finding
 from analysis.judge.rules.groups import copied_twice, input_skipped
-from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
+from analysis.judge.rules.groups.copied_offsets import copied_offsets, promised_groups
 from analysis.judge.rules.lossy import why_lossy
 from analysis.reconcile.model import WrongCopies
 from analysis.record.whole import OF_LOSSES

@@ -109,3 +109,12 @@ def test_where_only_own_producers_lost_records_their_losses_are_named(
     out = capsys.readouterr().out
     assert "no acked record is lost" not in out
     assert str(lost) in out
+
+
+def test_a_record_without_its_anomalies_is_judged_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = finish(last_replica_standing(tmp_path))
+    for words in ([], ["t-0:1"]):
+        assert main(["explain", str(record), *words]) == 4
+        said = capsys.readouterr().err
+        assert "verdict.json counts anomalies, and anomalies/ is missing" in said
+        assert f"next:    ebbtide analyze {record}\n" in said

@@ -13,7 +13,7 @@ from clause_cases import judged
 from analysis.judge.history.evidence import AttributedAnomaly, Attribution
 from analysis.judge.rules.clause import Finding
 from analysis.judge.rules.groups import exactly_once_copies
-from analysis.judge.rules.groups.promised import copied_offsets
+from analysis.judge.rules.groups.copied_offsets import copied_offsets
 from analysis.reconcile.model import WrongCopies
 from ebbtide.record.verdict import Cause
 from ebbtide.scenario.model import CopiedOffsets, ProducerSpec, Scenario, TopicSpec
