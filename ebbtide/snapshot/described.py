@@ -118,7 +118,7 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def merged(facts: Sequence[FileFacts]) -> FileFacts:
-    """Return what several files of one cluster say together. Raises `UsageError` for two nodes with one id."""
+    """Return what several files of one cluster say together. Raises `UsageError` if two files have one node's id."""
     owners: dict[str, dict[str, None]] = {}
     for words, owner in (pair for one in facts for pair in one.misspelled):
         owners.setdefault(words, {})[owner] = None
@@ -142,15 +142,23 @@ def merged(facts: Sequence[FileFacts]) -> FileFacts:
                 features[name] = min(before, level)
                 notes.append(f"{name} is {before} and {level} in these files: the advice takes {features[name]}")
     nodes = [node for one in facts for node in one.nodes]
-    by_id: dict[int, DescribedNode] = {}
+    by_id: dict[int | None, DescribedNode] = {}
     for node in nodes:
-        if node.id is not None and (other := by_id.setdefault(node.id, node)) is not node:
+        if node.id is None or (other := by_id.setdefault(node.id, node)) is node:
+            continue
+        if not (node.in_force or other.in_force):
             raise UsageError(
                 "two nodes with one id",
                 got=f"{node.id}: {other.name}, {node.name}",
                 allowed="files of one cluster",
                 next="name each node once; in a compose file, its service mounts its server.properties",
             )
+        if node.in_force and other.in_force:
+            notes += join_values(other.properties, node.properties, other.name)
+        else:  # what runs counts above what its file says
+            runs, written = (node, other) if node.in_force else (other, node)
+            by_id[node.id] = msgspec.structs.replace(written, properties=runs.properties, in_force=True)
+    nodes = [*by_id.values(), *(node for node in nodes if node.id is None)]
     return FileFacts(
         nodes=tuple(nodes),
         is_whole=any(one.is_whole for one in facts),

@@ -239,7 +239,10 @@ def describe_files(paths: Sequence[Path], assumed: Mapping[str, str] | None = No
         read, used = read_compose(path, content, nodes)
         facts.append(read)
         mounted |= used
-    facts.append(FileFacts(nodes=tuple(node for path, node in nodes.items() if path not in mounted)))
+    on_hosts = tuple(node for path, node in nodes.items() if path not in mounted)
+    facts.append(
+        FileFacts(nodes=on_hosts, notes=tuple(note for node in on_hosts for note in _emptied_by_a_reboot(node)))
+    )
     if strimzi:
         facts.append(read_strimzi(strimzi))
     found = merged(facts)
@@ -259,10 +262,14 @@ def _server_properties(path: Path, text: str, name: str) -> tuple[DescribedNode,
             notes.append(f"{name} has {key} in lines {lines[key]} and {line}: Kafka takes the last, {value}")
         properties[key], lines[key] = value, line
     raise_problems(path, list(value_problems(properties, "", lines)))
-    log_dirs = properties.get("log.dirs") or properties.get("log.dir", "/tmp/kafka-logs")
-    if any(one.strip().startswith("/tmp") for one in log_dirs.split(",")):
-        notes.append(f"{name} keeps its log in {log_dirs}, which a reboot may empty: then a power loss takes the disk")
     return DescribedNode(name=name, properties=properties), [*notes, *zookeeper_notes(properties, name)]
+
+
+def _emptied_by_a_reboot(node: DescribedNode) -> Iterator[str]:
+    """Yield a note on logs in /tmp of a host; what keeps those of a container is in its compose file."""
+    log_dirs = node.properties.get("log.dirs") or node.properties.get("log.dir", "/tmp/kafka-logs")
+    if any(one.strip().startswith("/tmp") for one in log_dirs.split(",")):
+        yield f"{node.name} keeps its log in {log_dirs}, which a reboot may empty: then a power loss takes the disk"
 
 
 def snapshot_of(facts: FileFacts, paths: Sequence[Path]) -> ClusterSnapshot:

@@ -178,6 +178,24 @@ def test_values_in_force_count_above_dynamic_ones(tmp_path: Path) -> None:
     assert second.configs["unclean.leader.election.enable"] == "true"
 
 
+def test_a_broker_that_two_listings_describe_has_the_weakest_values_of_both(tmp_path: Path) -> None:
+    listed = OF_BROKER.replace("Dynamic", "All")
+    first, *_ = read(tmp_path, topics=LISTING, all=listed.format("false") * 2).brokers
+    assert first.configs["unclean.leader.election.enable"] == "false"
+    differing = read(tmp_path, topics=LISTING, all=listed.format("false"), later=listed.format("true"))
+    assert differing.brokers[0].configs["unclean.leader.election.enable"] == "true"
+    assert any(one.startswith("broker 1 has unclean.leader.election.enable false and") for one in differing.assumed)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_a_broker_runs_with_counts_above_its_file(order: int, tmp_path: Path) -> None:
+    runs = OF_BROKER.replace("Dynamic", "All").format("true")
+    texts = {"server": NODE + "unclean.leader.election.enable=false\n", "all": runs}
+    first, *_ = read(tmp_path, topics=LISTING, **dict(list(texts.items())[::order])).brokers
+    assert first.configs["unclean.leader.election.enable"] == "true"
+    assert first.address == "server"
+
+
 def test_a_property_that_a_file_has_twice_is_named_with_its_lines(tmp_path: Path) -> None:
     snapshot = read(tmp_path, server=NODE + "min.insync.replicas=2\nmin.insync.replicas=1\n")
     assert "server has min.insync.replicas in lines 4 and 5: Kafka takes the last, 1" in snapshot.assumed
