@@ -42,7 +42,7 @@ from bench.fates import Fates
 from bench.forked_tests import failing_test
 from bench.infected import Infections
 from bench.killing_seeds import KILLERS, KILLERS_DEGRADED
-from ebbtide.cpu_limit import limited_cpu
+from ebbtide.own_code import limited_cpu
 
 MODULES = (
     "table",

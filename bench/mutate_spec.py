@@ -31,7 +31,7 @@ from bench.equivalent_rules import EQUIVALENT
 from bench.fates import Fates
 from bench.forked_tests import failing_test
 from bench.spec_mutants import MODULES, PACKAGE, spec_mutants_of
-from ebbtide.cpu_limit import limited_cpu
+from ebbtide.own_code import limited_cpu
 from ebbtide.version import commit_of
 from tools.pages.measured import RESULTS, Measured, write_measured
 

@@ -1,4 +1,4 @@
-"""Runs a Python file of the user: a rule, a protocol variant or a property.
+"""Runs a Python file of the user: a rule, a protocol variant or a property. What goes on for ever is ended.
 
 Such a file runs as the user. So only a command line names it, never a record or a scenario.
 """
@@ -7,25 +7,53 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import signal
 import sys
+import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from ebbtide.cpu_limit import limited_cpu
 from ebbtide.errors import UsageError
 from ebbtide.untrusted.files import UnreadableFile, read_file
 
 _PACKAGE = "ebbtide_own"
-
-
 ENDS_S = 10
 """Seconds of CPU that a file may take to be loaded, and that one call of its functions may take."""
 
 
 class OwnCodeError(UsageError):
     """A file of the user is wrong."""
+
+
+class EndlessError(Exception):
+    """Code took more CPU time than it may."""
+
+
+@contextmanager
+def limited_cpu(seconds: float) -> Iterator[None]:
+    """Raise `EndlessError` in the block once this process has used so many seconds of CPU in it.
+
+    Within another such block, the limit of the outer one counts. Threads other than the main thread have no limit.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getitimer(signal.ITIMER_PROF)[0]:
+        yield
+        return
+
+    def give_up(*_: object) -> None:
+        raise EndlessError(f"it has not ended after {seconds:g} s of CPU")
+
+    before = signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 class OwnFile(NamedTuple):

@@ -25,9 +25,8 @@ from analysis.spec.invariants import Invariant
 from analysis.spec.partition import Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import VARIANTS
-from ebbtide.cpu_limit import limited_cpu
 from ebbtide.errors import EbbtideError
-from ebbtide.own_code import ENDS_S, OwnCodeError, OwnFile, run_own_file
+from ebbtide.own_code import ENDS_S, OwnCodeError, OwnFile, limited_cpu, run_own_file
 from ebbtide.suggestions import did_you_mean
 
 _VARIANT = "a Python file with one class that derives from a shipped variant, such as analysis.spec.elr_43.Elr43"

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ebbtide.cpu_limit import EndlessError, limited_cpu
+from ebbtide.own_code import EndlessError, limited_cpu
 
 
 def loop_for_ever() -> None:
