@@ -9,13 +9,10 @@ import zipfile
 from pathlib import Path
 
 import msgspec
-import pyarrow.parquet as pq
 import pytest
 from replay_records import LOST
 
 from ebbtide.errors import ExitCode
-from ebbtide.record.files import ANOMALIES_DIR
-from ebbtide.record.tables import ANOMALY_SCHEMA
 from harness.cli import analyze
 from harness.cli.archives import records_unpacked
 from harness.cli.command import Args
@@ -29,8 +26,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     shutil.copytree(LOST, tmp_path / "runs" / "a-run")
-    (tmp_path / "runs" / "a-run" / ANOMALIES_DIR).mkdir()
-    pq.write_table(ANOMALY_SCHEMA.empty_table(), tmp_path / "runs" / "a-run" / ANOMALIES_DIR / "0.parquet")
     assert main(["runs", "pack", "runs/a-run", "run.tgz"]) == main(["runs", "pack", "runs", "store.tgz"]) == 0
     return tmp_path
 
