@@ -39,7 +39,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FaultInForce(msgspec.Struct, frozen=True, kw_only=True):
-    """A lasting fault of connections or volumes: the kind of step, whom it hits in words, and whether it has proof."""
+    """A lasting fault or an armed rule: the kind of step, what it hits in words, and whether it has proof."""
 
     step: str
     whom: str
@@ -53,7 +53,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     - `record`: the folder of its run.
     - `nodes`: by their names.
     - `partitions`: their newest states in the KRaft log, as in the table `partitions` of a record.
-    - `broken`: the lasting faults of connections and volumes, each with the nodes that it still hits.
+    - `broken`: the lasting faults of connections, volumes and clocks, and the wire rules, each with its nodes.
     - `repairs`: the arguments of `ebbtide cluster fault` that end what is broken, in an order in which all work.
     - `namespace`: the clients' network namespace as the daemon sees it; `powers` are the daemon's privileges.
     - `scenario`: empty for a plain cluster.

@@ -164,7 +164,8 @@ def _up(args: Args) -> ExitCode:
 
     _scenario(args)
     name = choose_name(named_cluster(args))
-    owner = DaemonProcess([*args.argv, "--foreground", "--cluster", name], name, tied=False)
+    named = [] if named_cluster(args) == name else ["--cluster", name]
+    owner = DaemonProcess([*args.argv, "--foreground", *named], name, tied=False)
     try:
         status = owner.await_up(lambda line: print(line, file=sys.stderr if args.json else sys.stdout, flush=True))
     except DaemonEnded as ended:
@@ -202,8 +203,7 @@ def _run_daemon(args: Args) -> ExitCode:
             tied_to=sys.stdin.fileno() if args.tied else None,
             keep=args.keep_cluster,
             started_by=args.started_by,
-            # `_up` added three words to what the user typed.
-            up_again=shlex.join(["ebbtide", *args.argv[: args.argv.index("--foreground")]]),
+            up_again=shlex.join(["ebbtide", *(word for word in args.argv if word not in ("--foreground", "--tied"))]),
         )
     return ExitCode.AS_PREDICTED
 
@@ -245,6 +245,7 @@ def _scenario(args: Args) -> tuple[Scenario, str | None]:
 def _status(name: str | None, *, as_json: bool) -> ExitCode:
     from ebbtide.daemon.control import NONE_UP, cluster_statuses, find_cluster
     from ebbtide.kraft.image import describe
+    from ebbtide.scenario.steps.table import WIRE_KINDS
     from harness.runner.display import NodeState
 
     found = cluster_statuses() if name is None else [find_cluster(name)]
@@ -261,7 +262,7 @@ def _status(name: str | None, *, as_json: bool) -> ExitCode:
             for row in status.partitions:
                 print(f"  {describe(row)}")
             for fault in status.broken:
-                proof = "" if fault.proven else ", without proof"
+                proof = "" if fault.proven else ", armed" if fault.step in WIRE_KINDS else ", without proof"
                 print(f"  broken:   {' '.join(filter(None, (fault.step, fault.whom)))}{proof}")
             for step in status.repairs:
                 print(f"  next:     ebbtide cluster fault {step} --cluster {status.name}")

@@ -138,8 +138,7 @@ def run(args: Args) -> ExitCode:
         elif smaller.gave_way:
             print("a smaller scenario showed the finding only in half of its runs or fewer; ", end="")
             print("the same command would give the same result")
-        power_loss = f" --power-loss {launch.power_loss}" if launch.power_loss != "auto" else ""
-        print(f"next: ebbtide run {shlex.quote(str(out))} --kafka {kafka}{power_loss}")
+        print(f"next: ebbtide run {shlex.quote(str(out))} --kafka {kafka}{launch.typed()}")
     return ExitCode.AS_PREDICTED if smaller.shown * 2 > smaller.times else ExitCode.INCONCLUSIVE
 
 
@@ -155,5 +154,4 @@ def _report_interrupt() -> Iterator[None]:
 
 
 def _out_file(args: Args, scenario: str) -> Path:
-    out: Path | None = args.out
-    return out if out is not None else Path(f"{scenario.removesuffix('-shrunk')}-shrunk.toml")
+    return Path(args.out or f"{scenario.removesuffix('-shrunk')}-shrunk.toml")

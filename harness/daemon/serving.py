@@ -215,18 +215,19 @@ def _nodes(cluster: OwnedCluster) -> dict[str, NodeStatus]:
 
 
 def _faults_in_force(cluster: OwnedCluster) -> list[FaultInForce]:
-    """Return the newest step of each volume that is in trouble now, and the steps of all cuts and limits."""
+    """Return the newest step of each volume or clock that is wrong now, and the steps of all cuts, limits and rules."""
     entries = [one for one in cluster.session.entries if one.fired_ns is not None and one.healed_ns is None]
-    troubled = {(fault.kind, fault.node) for fault in cluster.session.in_force if fault.kind in DISK_TROUBLES}
+    of_nodes = DISK_TROUBLES | CLOCK_KINDS
+    troubled = {(fault.kind, fault.node) for fault in cluster.session.in_force if fault.kind in of_nodes}
     names = {node.id: node.name for node in cluster.runtime.nodes.values()}
     found: list[FaultInForce] = []
     for one in reversed(entries):
         nodes, whom = one.nodes, one.whom or ""
-        if one.step in DISK_TROUBLES:
+        if one.step in of_nodes:
             nodes = tuple(node for node in one.nodes if (one.step, node) in troubled)
             troubled -= {(one.step, node) for node in nodes}
             whom = whom if nodes == one.nodes else ", ".join(names[node] for node in nodes)
-        if one.step in NETWORK_FAULTS or (one.step in DISK_TROUBLES and nodes):
+        if one.step in NETWORK_FAULTS | WIRE_KINDS or (one.step in of_nodes and nodes):
             found.append(FaultInForce(step=one.step, whom=whom, nodes=nodes, proven=one.effect_ns is not None))
     return found[::-1]
 

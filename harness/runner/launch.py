@@ -5,6 +5,7 @@ Chooses the runtime of each release, the power-loss method and the folder of rec
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -36,6 +37,11 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     runtime: Asked = "auto"
     image: str | None = None
     power_loss: Literal["auto", "fs-shutdown", "truncate"] = "auto"
+
+    def typed(self) -> str:
+        """Return the options that are not the defaults, each after a space, for a command that runs as this one."""
+        changed = [name for name in self.__struct_fields__ if getattr(self, name) != getattr(LaunchOptions(), name)]
+        return "".join(f" --{name.replace('_', '-')} {shlex.quote(str(getattr(self, name)))}" for name in changed)
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from ebbtide.kraft.image import describe
 from ebbtide.record.rows import PartitionState
 from ebbtide.shown_console import new_view
 from ebbtide.shown_text import plural
-from harness.runner.display import Display, PlainDisplay, RunState, StepState
+from harness.runner.display import Display, PlainDisplay, RunState
 
 REFRESH_PER_S = 4
 _HISTORY_S = 300
@@ -266,7 +266,8 @@ def _step_lines(state: RunState) -> Iterator[Text]:
             yield Text.assemble(_name("fault"), (one.text, "bold dark_orange"))
     if not state.steps:
         return
-    last = f"; the last: {_with_status(ended[-1])}" if ended else ""
+    last = "".join(f"; the last: {one.index} {one.text}" for one in ended[-1:])
+    last += "".join(f" ({one.status})" for one in ended[-1:] if one.status not in ("done", "in force"))
     yield Text(f"{_name('steps')}{len(ended)} of {len(state.steps)} carried out{last}")
     if state.awaited is not None:
         waiting = next((one for one in state.steps if one.index == state.awaited.index), None)
@@ -278,7 +279,3 @@ def _step_lines(state: RunState) -> Iterator[Text]:
         named = ", ".join(f"{one.index} {one.text}" for one in to_come[:_NEXT_STEPS_MAX])
         more = len(to_come) - _NEXT_STEPS_MAX
         yield Text(f"{_name('to come')}{named}{f', and {more} more' if more > 0 else ''}")
-
-
-def _with_status(step: StepState) -> str:
-    return f"{step.index} {step.text}" + ("" if step.status in ("done", "in force") else f" ({step.status})")

@@ -90,7 +90,7 @@ class TriggerWatch:
                     broker: events[broker].event if broker in events else "not registered yet"
                     for broker in self._view.resolve(role)
                 }
-                told = "; ".join(f"broker {broker} {event}" for broker, event in states.items())
+                told = "; ".join(f"broker {broker} {event.replace('_', ' ')}" for broker, event in states.items())
                 return Observation(fired=set(states.values()) == {state}, what=told)
             case HeldTrigger(node=role, api=api, at_least=at_least):
                 held = self._count_held(self._view.resolve(role), api)

@@ -254,14 +254,12 @@ class Search:
         return next(part for candidate, part in offered if candidate is found)
 
     def _first(self, candidates: Iterable[Candidate]) -> Candidate | None:
-        found = self._answers.first(candidates, reserve_s=self._confirming_s)
+        # The confirming runs need a part of the budget.
+        rounds = math.ceil(self._times / self._jobs) if self.found else 0
+        found = self._answers.first(candidates, reserve_s=lambda run_s: rounds * run_s)
         if found is not None:
             self.found.append(found)
         return found
-
-    def _confirming_s(self, run_s: float) -> float:
-        """Return how many seconds of the budget to reserve for the confirming runs."""
-        return math.ceil(self._times / self._jobs) * run_s if self.found else 0.0
 
     def _confirm(self, times: int, finished: bool) -> SmallerScenario:
         """Return the smallest scenario that shows the finding in most of its runs.

@@ -97,6 +97,19 @@ def test_the_settings_survive_the_way_from_the_process_of_a_run(scenario: Path) 
     assert "(line " in sent.in_file("my.toml", scenario.read_text(), "ebbtide run my.toml").render()
 
 
+def test_the_command_that_starts_a_cluster_again_keeps_every_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again: list[str] = []
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("harness.runner.launch.check", lambda *_: None)
+    monkeypatch.setattr("harness.cli.run_flow.CheckedRuns.requests", lambda *_: [None])
+    monkeypatch.setattr(owned_runs, "own_cluster", lambda *_, up_again, **__: again.append(up_again))
+    options = f"--runs {tmp_path / 'runs'} --kafka 4.3.1 --cluster mine --wire"
+    assert main(["cluster", "up", "--foreground", *options.split()]) == ExitCode.AS_PREDICTED
+    assert again == [f"ebbtide cluster up {options}"]
+
+
 @pytest.mark.parametrize(
     "verb", [["run"], ["run", "--keep-cluster"], ["cluster", "up", "--foreground"]], ids=["run", "keep", "up"]
 )

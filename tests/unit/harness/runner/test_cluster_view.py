@@ -11,7 +11,7 @@ from plain_steps import trigger_of
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import LogEnd
 from ebbtide.scenario.words import CLIENTS, Role
-from harness.runner.triggers import TriggerWatch
+from harness.runner.triggers import Observation, TriggerWatch
 from harness.runner.view import ClusterView, RoleUnresolved
 
 
@@ -135,6 +135,11 @@ def test_a_broker_trigger_asks_for_the_newest_registration_event(view: ClusterVi
     log.append(build.registration_change(1, 5, fenced=-1))
     view.poll()
     assert has_fired(view, broker_is=trigger)
+    log.append(build.registration_change(1, 5, stopping=1))
+    view.poll()
+    assert TriggerWatch(trigger_of(broker_is=trigger), view, Counters(), _none_held).look() == Observation(
+        fired=False, what="broker 1 shutting down"
+    )
 
 
 def test_a_broker_trigger_on_several_brokers_waits_for_the_last_of_them(view: ClusterView, log: Log) -> None:
