@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ebbtide.errors import ExitCode
 from ebbtide.streams import print_verbatim
 from harness.cli import options
@@ -41,5 +43,6 @@ def run(args: Args) -> ExitCode:
 
         print_json(SpecRulesOutput(variant=variant.replace("_", "-"), event=args.event, code=code))
     else:
-        print_verbatim(code.rstrip("\n"))
+        # A person reads lines that fit; a file or another program gets Python.
+        (print if sys.stdout.isatty() else print_verbatim)(code.rstrip("\n"))
     return ExitCode.AS_PREDICTED

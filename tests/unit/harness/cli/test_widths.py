@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import re
 import shlex
 import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -158,6 +160,18 @@ def test_what_programs_read_is_never_folded(
 ) -> None:
     for words in ("scenarios --json", "scenarios show rack-power", "spec rules 4.3.1", "runs runs --json"):
         assert printed(words, 80, monkeypatch, capsys) == printed(words, WHOLE, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_rules_fit_a_terminal_and_are_whole_lines_of_python_elsewhere(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    text = printed("spec rules elr-43", 80, monkeypatch, capsys)
+    if is_terminal:
+        assert max(map(len, text.splitlines())) <= 80
+    else:
+        ast.parse(text)
 
 
 @pytest.mark.parametrize(
