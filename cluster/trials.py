@@ -100,10 +100,7 @@ def redirect_a_connection() -> str:
 
 def slow_a_disk() -> str:
     """Check that a volume can be frozen and thawed, and that a write waits meanwhile."""
-    with _scratch() as scratch, _ledger() as ledger:
-        volume = Volume.at(scratch / "image", scratch / "volume")
-        volume.create(_EXT4_SIZE_BYTES)
-        ledger.make(volume, volume.mount)
+    with _mounted_volume() as (volume, ledger):
         slowness = Slowness.of(volume)
         ledger.record(slowness)
         pulses = Pulses(slowness, delay_s=0.2, period_s=0.3)
@@ -121,11 +118,8 @@ def slow_a_disk() -> str:
 
 def lose_power(kind: FileSystem) -> str:
     """Check that a file system shutdown keeps what was fsynced, and loses the rest."""
-    with _scratch() as scratch, _ledger() as ledger:
-        volume = Volume.at(scratch / "image", scratch / "volume", kind)
-        volume.create(_EXT4_SIZE_BYTES if kind == "ext4" else _XFS_SIZE_BYTES)
+    with _mounted_volume(kind) as (volume, _):
         kept, lost = Path(volume.folder, "kept"), Path(volume.folder, "lost")
-        ledger.make(volume, volume.mount)
         _write(kept, fsync=True)
         _write(lost, fsync=False)
         _expect(volume.shut_down(), f"{kind} accepts writes after its shutdown")
@@ -138,12 +132,19 @@ def lose_power(kind: FileSystem) -> str:
 
 def mount_loop() -> str:
     """Check that a file can be mounted as a file system."""
-    with _scratch() as scratch, _ledger() as ledger:
-        volume = Volume.at(scratch / "image", scratch / "volume")
-        volume.create(_EXT4_SIZE_BYTES)
-        ledger.make(volume, volume.mount)
+    with _mounted_volume() as (volume, _):
         _expect(volume.is_mounted(), "mount succeeded, but nothing is mounted")
     return "mounted and unmounted a volume"
+
+
+@contextlib.contextmanager
+def _mounted_volume(kind: FileSystem = "ext4") -> Iterator[tuple[Volume, Ledger]]:
+    """Make a volume, which is mounted during the block, and a ledger that has it."""
+    with _scratch() as scratch, _ledger() as ledger:
+        volume = Volume.at(scratch / "image", scratch / "volume", kind)
+        volume.create(_EXT4_SIZE_BYTES if kind == "ext4" else _XFS_SIZE_BYTES)
+        ledger.make(volume, volume.mount)
+        yield volume, ledger
 
 
 @contextlib.contextmanager

@@ -14,9 +14,10 @@ _HEAD = re.compile(r"\s*(?:(?:- |[0-9]+\. |[^\s:]{1,10}: +))*")
 """What stands before the text of a line: spaces, the mark of a list's element, a label."""
 _BELOW = 2
 """How far the rest of a line without a head is indented."""
-_ATOM = re.compile(r"\S+")
-_COMMAND = re.compile(r"(?:ebbtide|sudo|apt-get|docker|export|modprobe|sysctl) .*?(?=  |$)|\S+")
-"""A command, with its arguments and up to two spaces; else a word."""
+_ATOM = re.compile(r"(?:`[^`]*`|\S)+")
+"""A word, or what stands in backquotes, such as a command within a sentence."""
+_COMMAND = re.compile(rf"(?:ebbtide|sudo|apt-get|docker|export|modprobe|sysctl) .*?(?=  |$)|{_ATOM.pattern}")
+"""A command, with its arguments and up to two spaces; else an atom."""
 _NEXT = ("next:", "reach:", "break:", "end:")
 """The labels before commands. A command that fits in no line is continued as a shell does it: it can be copied."""
 _SHELL_WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S)+")
@@ -36,9 +37,9 @@ def fold_line(line: str, width: int, *, below: int | None = None) -> list[str]:
     """Return a line, folded between words to `width` columns if it is wider.
 
     The rest of it stands below its text: `  - a long element`, `  next:    a long text`; or from column `below` on.
-    Words that are wider, such as paths, are lines of their own. So are commands behind `next:`; one that is wider is
-    folded between its words, with a backslash before each break. A remark behind a command that does not fit beside it
-    begins a line, so that the command's lines are nothing else.
+    Words that are wider, such as paths, are lines of their own. So are commands behind `next:` and in backquotes; one
+    that is wider is folded between its words, with a backslash before each break. A remark behind a command that does
+    not fit beside it begins a line, so that the command's lines are nothing else.
     """
     line = line.rstrip() if len(line) > width else line
     if len(line) <= width:
@@ -58,12 +59,14 @@ def fold_line(line: str, width: int, *, below: int | None = None) -> list[str]:
             folded.append(" " * indent)
             gap = ""
         folded[-1] += gap
+        is_wide = len(folded[-1]) + len(atom.group()) > width
         for number, word in enumerate(_SHELL_WORD.findall(atom.group())):
-            if number and len(folded[-1]) + len(word) + len("  \\") > width >= indent + _BELOW + len(word):
+            breaks = len(folded[-1]) + len(word) + len("  \\") > width >= indent + _BELOW + len(word)
+            if number and is_wide and breaks:
                 folded[-1:] = [f"{folded[-1]} \\", " " * (indent + _BELOW) + word]
             else:
                 folded[-1] += f" {word}" if number else word
-        is_empty, is_remark, end = False, " " in atom.group(), atom.end()
+        is_empty, is_remark, end = False, " " in atom.group() and "`" not in atom.group(), atom.end()
     return folded
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from ebbtide.command import COMMAND
 from ebbtide.errors import HarnessError
@@ -45,7 +45,7 @@ TOGETHER_MARK = "\0"
 """Is between the paths of such records, which are one line; no path has it."""
 
 
-class JudgingProcess:
+class JudgingProcess(contextlib.AbstractContextManager["JudgingProcess"]):
     """`begin` starts the process, `hand_over` gives it records, `judge` waits for an answer, and `close` ends it.
 
     It is also a block that ends the process. An error ends it at once.
@@ -79,9 +79,6 @@ class JudgingProcess:
         self._judged = 0
         self._waits_since = self._reports_at = 0.0
         """When `judge` began to wait, and when it is to report next."""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -38,14 +38,19 @@ class ClockFaults:
     @property
     def family(self) -> Family:
         """How each kind is carried out."""
-        return Family(plans={SetClockStep: self._plan, ResetClockStep: self._plan})
+        return Family(plans={SetClockStep: self._plan_set, ResetClockStep: self._plan_reset})
 
     def reset(self, nodes: tuple[int, ...]) -> Effect:
         """Set the clocks of nodes right. Proven when each was off and is right now."""
         return self._set(nodes, 0)
 
-    def _plan(self, step: SetClockStep | ResetClockStep) -> Plan:
-        offset_ms = step.offset.milliseconds if isinstance(step, SetClockStep) else 0
+    def _plan_set(self, step: SetClockStep) -> Plan:
+        return self._plan(step, step.offset.milliseconds)
+
+    def _plan_reset(self, step: ResetClockStep) -> Plan:
+        return self._plan(step, 0)
+
+    def _plan(self, step: SetClockStep | ResetClockStep, offset_ms: int) -> Plan:
         role = target_of(step)
         if role is not None:
             nodes = self._injector.view.resolve(role)

@@ -125,7 +125,7 @@ class ProcessFaults:
             plans={
                 RestartStep: self._plan_restart,
                 RollingStep: self._plan_rolling,
-                UpgradeStep: self._upgrades.plan,
+                UpgradeStep: self._plan_upgrade,
             },
         )
 
@@ -164,6 +164,9 @@ class ProcessFaults:
 
     def _plan_rolling(self, step: RollingStep) -> Plan:
         return self._injector.plan_on_target(step, partial(self._roll_nodes, step))
+
+    def _plan_upgrade(self, step: UpgradeStep) -> Plan:
+        return self._upgrades.plan(step)
 
     def _restart(self, nodes: tuple[int, ...]) -> Effect:
         """Stop each node cleanly and start it, unless its stop was not clean."""

@@ -14,7 +14,7 @@ from ebbtide.errors import UsageError
 from ebbtide.journal.payload import PRODUCER_SHIFT
 from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition
 from ebbtide.record.files import ANOMALIES_DIR
-from ebbtide.record.manifest import LIST_RECORDS
+from ebbtide.record.manifest import list_records
 from ebbtide.record.verdict import Verdict, read_judgement
 from ebbtide.rules.table import LOST
 from ebbtide.scenario.write import SCENARIO
@@ -49,7 +49,7 @@ def nothing_to_explain(record: Record, verdict: Verdict) -> UsageError | None:
         "there is nothing to explain: the run ended before anything was sent",
         where=str(record),
         got=f"the status of the run is {manifest.status}: {manifest.why_incomplete or 'no reason given'}",
-        next=manifest.failure_next or (command if again else LIST_RECORDS),
+        next=manifest.failure_next or (command if again else list_records(record.folder.path)),
     )
 
 

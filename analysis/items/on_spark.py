@@ -6,10 +6,10 @@ Importing it imports PySpark.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import reduce
 from types import TracebackType
-from typing import Self, TypeAlias, overload
+from typing import TypeAlias, overload
 
 from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
@@ -33,7 +33,7 @@ from analysis.spark.tables import RecordTables, StagedTables, staged_tables
 from ebbtide.errors import UsageError
 
 
-class FrameKeeper:
+class FrameKeeper(AbstractContextManager["FrameKeeper"]):
     """Keeps frames that several jobs read from their first use until the end of the block.
 
     A kept frame is a leaf of the plans that are built on it. Spark goes through the whole plan below a frame at each
@@ -43,9 +43,6 @@ class FrameKeeper:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._frames: list[DataFrame] = []
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from analysis.evidence.remaking import parts_to_remake
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
@@ -204,7 +204,7 @@ Copies = Mapping[Path, RemoteRecord]
 NO_COPIES: Copies = {}
 
 
-class RemoteStore:
+class RemoteStore(contextlib.AbstractContextManager["RemoteStore"]):
     """Finds records; their copies are in one temporary folder, removed with the block."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -214,9 +214,6 @@ class RemoteStore:
         self._files = RemoteFiles(spark)
         self._scratch = ScratchFolder()
         self._found = 0
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

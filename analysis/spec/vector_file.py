@@ -17,7 +17,7 @@ import msgspec
 from analysis.spec.variants import protocol_for
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
-from ebbtide.untrusted.files import UnreadableFile, read_file
+from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.values import decode_json
 
 Json: TypeAlias = Any
@@ -238,11 +238,7 @@ def load(path: Path) -> list[Vector]:
 
     Raises `Problems` with every malformed line and repeated id.
     """
-    try:
-        lines = read_file(path, what="the vectors").splitlines()
-    except UnreadableFile as error:
-        error.add_next("ebbtide spec vectors --help")
-        raise
+    lines = read_file(path, what="the vectors").splitlines()
     vectors: list[Vector] = []
     problems: list[EbbtideError] = []
     seen: dict[str, int] = {}

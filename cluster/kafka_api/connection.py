@@ -11,6 +11,7 @@ import base64
 import socket
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
 
@@ -126,7 +127,7 @@ class DescribedPartition(msgspec.Struct, frozen=True, kw_only=True):
     last_known_elr: tuple[int, ...] | None
 
 
-class BrokerConnection:
+class BrokerConnection(AbstractContextManager["BrokerConnection"]):
     """A socket to `host:port`.
 
     Each request connects if needed; a failed request closes the connection.
@@ -140,9 +141,6 @@ class BrokerConnection:
         self._request_timeout_s = request_timeout_s
         self._socket: socket.socket | None = None
         self._correlation = 0
-
-    def __enter__(self) -> BrokerConnection:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

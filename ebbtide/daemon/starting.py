@@ -20,6 +20,7 @@ from ebbtide.waiting import wait_until
 UP_TIMEOUT_S = 900.0
 """Long enough to fetch a release, or to build its image."""
 END_TIMEOUT_S = 120.0
+"""How long a run or a daemon can take to undo its faults, end its nodes and remove its network."""
 _TAIL_LINES = 15
 _ERROR = "error: "
 

@@ -108,12 +108,12 @@ def expected_of(item: pytest.Item) -> tuple[str, ...] | None:
     own = [path.stem.replace("_", "-") for path in rule_files(item.config)]
     known = [*causes, *others, *own]
     if unknown := [repr(word) + bracketed_suggestion(word, known) for word in expected if word not in known]:
-        raise WrongMarker(
-            mark.name,
-            f"expected_violation does not know {', '.join(unknown)}; allowed: the causes {', '.join(causes)}, the "
-            "properties of docs/clauses.md, the coverage facts of docs/coverage-facts.md, the kinds of anomaly of "
-            "docs/causes.md, and the rules of --ebbtide-rule",
+        lines = [f"expected_violation does not know {one}" for one in unknown]
+        allowed = (
+            f"  allowed: the causes {', '.join(causes)}, the properties of docs/clauses.md, the coverage facts of "
         )
+        allowed += "docs/coverage-facts.md, the kinds of anomaly of docs/causes.md, and the rules of --ebbtide-rule"
+        raise WrongMarker(mark.name, "\n".join([*lines, allowed]))
     return expected
 
 
@@ -128,10 +128,9 @@ def chaos_of(item: pytest.Item) -> tuple[Mapping[str, object], bool | str]:
         return {}, False
     if wrong := [*map(repr, mark.args), *_unknown_keywords(mark, allowed)]:
         instead = "".join(f"\n  {key}: {how}" for key, how in _INSTEAD_OF_KEYS.items() if key in mark.kwargs)
-        raise WrongMarker(
-            mark.name,
-            f"chaos takes the keys {', '.join(allowed)}, as in a scenario file, not {', '.join(wrong)}{instead}",
-        )
+        lines = [f"chaos does not take {one}" for one in wrong]
+        allowed_line = f"  allowed: the keys {', '.join(allowed)}, as in a scenario file{instead}"
+        raise WrongMarker(mark.name, "\n".join([*lines, allowed_line]))
     publish = mark.kwargs.get("publish", False)
     if not isinstance(publish, bool) and publish != "tls":
         raise WrongMarker(mark.name, f"publish is True, False or 'tls', not {publish!r}: the ports are any free ones")
@@ -185,7 +184,9 @@ def _unknown_keywords(mark: pytest.Mark, allowed: Sequence[str]) -> list[str]:
 
 def _wrong_marker(mark: pytest.Mark, takes: str, example: str, unknown: Iterable[str]) -> WrongMarker:
     got = ", ".join([*map(repr, mark.args), *unknown]) or "nothing"
-    return WrongMarker(mark.name, f"{mark.name} takes {takes}, as in @pytest.mark.{mark.name}({example}); got {got}")
+    return WrongMarker(
+        mark.name, f"{mark.name} takes {takes}, as in @pytest.mark.{mark.name}({example})\n  got:     {got}"
+    )
 
 
 if TYPE_CHECKING:

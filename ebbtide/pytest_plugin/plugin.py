@@ -165,7 +165,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if not lacking:
             plugin.refuse_unpublished(item)
     except WrongMarker as error:
-        raise pytest.fail.Exception(error.in_file_of(item), pytrace=False) from None
+        raise pytest.fail.Exception(fitted(item.config, error.in_file_of(item)), pytrace=False) from None
     except CommandFailed as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
     if lacking:
@@ -299,7 +299,7 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
     try:
         (parts, publish), expected = chaos_of(item), expected_of(item)
     except WrongMarker as error:
-        raise pytest.fail.Exception(error.in_file_of(item), pytrace=False) from None
+        raise pytest.fail.Exception(fitted(item.config, error.in_file_of(item)), pytrace=False) from None
     from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 
     marker = place_of_marker(item, "chaos")

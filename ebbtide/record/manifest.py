@@ -32,9 +32,6 @@ MANIFEST = "manifest.json"
 PLAIN_CLUSTER = "cluster"
 """The scenario's name in the record of a cluster without a scenario."""
 
-LIST_RECORDS = "ebbtide runs    (lists the records under ./runs)"
-"""What to type where there is no record."""
-
 
 class NoRecord(UsageError):
     """The path does not hold a record."""
@@ -297,6 +294,12 @@ def is_record(path: Path) -> bool:
     return is_file(path / MANIFEST)
 
 
+def list_records(missing: Path) -> str:
+    """Return the command that lists the records beside a path which has none, or those under ./runs."""
+    where = f" --runs {shlex.quote(str(missing.parent))}" if records_of(missing.parent) else ""
+    return f"ebbtide runs{where}    (lists the records {'there' if where else 'under ./runs'})"
+
+
 def records_of(folder: Path) -> list[Path]:
     """Return the records in a folder by name, which is oldest first."""
     return sorted(path.parent for path in folder.glob(f"[!.]*/{MANIFEST}"))
@@ -341,7 +344,7 @@ def read_manifest_and_keys(record: RecordFolder) -> tuple[Manifest, frozenset[st
     if not is_folder(record.path):
         what = f"{'a file, and not a' if is_file(record.path) else 'no such'} run record"
         meant = Path("runs", record.path)
-        next = f"name its folder: {shlex.quote(str(meant))}" if is_file(meant / MANIFEST) else LIST_RECORDS
+        next = f"name its folder: {shlex.quote(str(meant))}" if is_file(meant / MANIFEST) else list_records(record.path)
         no_record = NoRecord(what, where=str(record), allowed="a folder with a manifest.json", next=next)
         raise foreign_error_at(record.path, "a run record") or no_record
     if not os.path.lexists(path):
@@ -354,7 +357,7 @@ def read_manifest_and_keys(record: RecordFolder) -> tuple[Manifest, frozenset[st
                     allowed=", ".join(newest) + (f" and {more} more" if (more := len(records) - len(newest)) else ""),
                     next=f"ebbtide runs --runs {shlex.quote(str(folder))}",
                 )
-        raise NoRecord("not a run record: manifest.json is missing", where=str(record), next=LIST_RECORDS)
+        raise NoRecord("not a run record: manifest.json is missing", where=str(record), next=list_records(record.path))
     if not is_going(record):
         check_contents(record)
     content = read_file(path, what=MANIFEST, bytes_max=_BYTES_MAX)

@@ -46,10 +46,7 @@ def run(args: Args) -> ExitCode:
     if not args.json and not any(outcome.undone or outcome.failed for outcome in outcomes):
         print(f"nothing to clean (ledgers are in {ledgers_dir()})")
     if left and not args.json:
-        print(
-            "next: ebbtide clean --forget    (if it no longer exists, for example with its Docker daemon)",
-            file=sys.stderr,
-        )
+        print("next: ebbtide clean --forget    (if its host or Docker daemon no longer exists)", file=sys.stderr)
     return code
 
 

@@ -238,7 +238,7 @@ def _scenario(args: Args) -> tuple[Scenario, str | None]:
     plain = plain_scenario(kafka, table_of_words(args.words, ClusterSpec, "broker_properties"))
     problems = [one for one in validate(plain) if str(one.where).startswith("cluster")]
     if problems:
-        raise Problems(COMMAND_LINE, [*problems], next="ebbtide cluster up --help")
+        raise Problems(COMMAND_LINE, [*problems])
     return plain, None
 
 
@@ -320,16 +320,14 @@ def _exec(name: str | None, command: Sequence[str]) -> None:
     from harness.daemon.client_place import client_environment, namespace_prefix
 
     if not command:
-        raise UsageError(
-            "exec needs a command", allowed="ebbtide cluster exec -- CMD", next="ebbtide cluster exec --help"
-        )
+        raise UsageError("exec needs a command", allowed="ebbtide cluster exec -- CMD")
     status = find_cluster(name)
     environment = client_environment(status)
     if shutil.which(command[0], path=environment["PATH"]) is None:
         is_tool = command[0].startswith("kafka-") and command[0].endswith(".sh")
         what = "a release as Ebbtide fetches it has no console tools" if is_tool else "no such executable file"
         allowed = f"python -m kafka.admin, or the path of yours, such as ~/kafka/bin/{command[0]}" if is_tool else None
-        raise UsageError(what, got=command[0], allowed=allowed, next="ebbtide cluster exec --help")
+        raise UsageError(what, got=command[0], allowed=allowed)
     whole = [*namespace_prefix(status), *command]
     sys.stdout.flush()
     deliver_awaited()

@@ -192,8 +192,7 @@ def _run(argv: Sequence[str]) -> int:
     try:
         return _run_verb(typed)
     except EbbtideError as error:
-        # A mistake in an option reads as if the parser had found it.
-        if isinstance(error, UsageError) and (error.where or "").startswith(("--", COMMAND_LINE)):
+        if isinstance(error, UsageError):
             error.add_next(f"{typed.command_path} --help")
         with_whole_command(error, argv)
         raise

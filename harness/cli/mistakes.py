@@ -76,12 +76,12 @@ def surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
 
 def one_at_a_time(command: str, metavar: str, words: Sequence[str]) -> UsageError:
     """Return the error of several words for a command that takes one; the first run record of them is typed next."""
-    from ebbtide.record.manifest import LIST_RECORDS, is_record
+    from ebbtide.record.manifest import is_record, list_records
     from ebbtide.untrusted.archives import is_archive
 
     chosen = next((word for word in words if is_record(Path(word)) or is_archive(Path(word))), None)
     if metavar == _A_RUN and chosen is None:
-        return UsageError("none of these is a run record", got=" ".join(words), next=LIST_RECORDS)
+        return UsageError("none of these is a run record", got=" ".join(words), next=list_records(Path(words[0])))
     first = chosen or words[0]
     next_ = f"{command} {shlex.quote(first)}    (one after the other)"
     got = " ".join(word for word in words if word != first)

@@ -69,8 +69,8 @@ def command() -> Command:
     return command
 
 
-def privileges(args: Args) -> PrivilegeRequest:
-    """Ask for the privileges of a cluster.
+def privileges(args: Args, *folders: Path) -> PrivilegeRequest:
+    """Ask for the privileges of a cluster, and to write to the folders.
 
     First raises `UsageError` for an invalid record.
     """
@@ -78,7 +78,7 @@ def privileges(args: Args) -> PrivilegeRequest:
 
     load_run_to_repeat(args.run)
     jobs_of(args)
-    return PrivilegeRequest(runtime=args.runtime, folders=(args.runs,))
+    return PrivilegeRequest(runtime=args.runtime, folders=(args.runs, *folders))
 
 
 def run(args: Args) -> ExitCode:

@@ -118,7 +118,7 @@ def _find_scenarios(args: Args) -> list[tuple[str, Scenario]]:
     releases = [word for word in args.scenarios if is_release(word)]
     if releases:
         allowed = releases_together(args.kafka, releases)
-        raise UsageError("unknown argument", got=", ".join(releases), allowed=allowed, next="ebbtide run --help")
+        raise UsageError("unknown argument", got=", ".join(releases), allowed=allowed)
     return catalogue.find_all(args.scenarios)
 
 

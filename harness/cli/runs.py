@@ -56,8 +56,10 @@ def run(args: Args) -> ExitCode:
     from ebbtide.untrusted.files import is_folder
 
     directory = args.runs
+    first = "ebbtide run last-replica-standing --kafka 3.9.1"
+    first += "" if directory == Path("runs") else f" --runs {shlex.quote(str(directory))}"
     if not directory.is_dir():
-        raise UsageError("no such folder", where=str(directory), next="ebbtide run last-replica-standing --kafka 3.9.1")
+        raise UsageError("no such folder", where=str(directory), next=first)
     if (directory / "history.jsonl").is_file() and (directory / "runs").is_dir():
         raise UsageError(
             "this is a store of nights",
@@ -77,9 +79,9 @@ def run(args: Args) -> ExitCode:
         return ExitCode.AS_PREDICTED
     if not rows:
         other = f": {plural(len(folders), 'folder')} without {MANIFEST}" if folders else ""
-        print(f"no run records in {directory}{other}\nnext: ebbtide run last-replica-standing --kafka 3.9.1")
+        print(f"no run records in {directory}{other}\nnext: {first}")
         return ExitCode.AS_PREDICTED
-    _print(rows)
+    _print(rows, first)
     return ExitCode.AS_PREDICTED
 
 
@@ -175,15 +177,16 @@ def _size(folder: Path) -> int:
     return size_bytes
 
 
-def _print(rows: list[RecordRow]) -> None:
+def _print(rows: list[RecordRow], first: str) -> None:
+    """Print the table, what is wrong with damaged records, and what to type next: `first` where none can be judged."""
     from ebbtide.record.outcomes import word_of
-    from ebbtide.releases.known_releases import shown_path
+    from ebbtide.releases.known_releases import minor_of, shown_path
 
     def cells(row: RecordRow) -> dict[str, str]:
         unjudged = "running" if row.status == "running" else "plain cluster" if row.plain else "not judged"
         outcome = word_of(row.outcome, row.prediction) if row.outcome else "damaged" if row.why else unjudged
         counts = [shown_count(one) if row.outcome else "-" for one in (row.acked, row.lost)]
-        path, levels = row.releases, row.features_asked
+        path = (f"{minor_of(row.kafka)}.?",) if row.kafka and row.kafka_assumed else row.releases
         more = [row.scenario] if row.scenario and row.scenario not in row.record else []
         more += ["replay"] if row.replay_of else []
         return {
@@ -192,7 +195,7 @@ def _print(rows: list[RecordRow]) -> None:
             "lost": counts[1],
             "yours lost": f"{row.own_lost or 0:,}",
             "size": f"{row.bytes / 2**20:,.1f} MiB",
-            "kafka": shown_path(path, is_assumed=row.kafka_assumed, levels=levels) if path else "-",
+            "kafka": shown_path(path, is_assumed=False, levels=row.features_asked) if path else "-",
             "run": f"{shlex.quote(row.record)} ({', '.join(more)})" if more else shlex.quote(row.record),
         }
 
@@ -201,6 +204,8 @@ def _print(rows: list[RecordRow]) -> None:
     hidden |= {"kafka"} if all(one["kafka"] in one["run"] for one in table) else set()
     headers = [name for name in table[0] if name not in hidden]
     print_table(headers, [[one[name] for name in headers] for one in table])
+    if any(row.kafka_assumed for row in rows):
+        print("(?: the patch of a watched cluster is not known; the judge assumes the newest)")
     for row in rows:
         if row.why is not None:
             print(f"{shlex.quote(row.record)}: {row.why}")
@@ -208,7 +213,7 @@ def _print(rows: list[RecordRow]) -> None:
     next_ = ["ebbtide explain RUN    (a record that it lost)"] if any(row.lost or row.own_lost for row in rows) else []
     if any(row.why is None and not row.plain and row.status != "running" for row in rows):
         next_.append("ebbtide analyze RUN    (judges it again)")
-    print("\nnext:", "\n      ".join(next_ or ["ebbtide run last-replica-standing --kafka 3.9.1    (a run to judge)"]))
+    print("\nnext:", "\n      ".join(next_ or [f"{first}    (a run to judge)"]))
 
 
 def judged_counts(record: RecordFolder, verdict: Verdict) -> tuple[int | None, int | None]:

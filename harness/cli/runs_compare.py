@@ -74,7 +74,7 @@ def run(args: Args) -> ExitCode:
             where="RUN",
             got=f"{twice} twice",
             allowed="different runs",
-            next=f"ebbtide runs compare {shlex.quote(str(twice))} OTHER_RUN    (ebbtide runs lists the runs)",
+            next=f"ebbtide runs --runs {shlex.quote(str(twice.parent))}    (lists the runs to compare it with)",
         )
     if args.out is not None:
         check_named_file(args.out, "page", "--out")

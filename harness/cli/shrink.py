@@ -13,7 +13,7 @@ from ebbtide.errors import ExitCode
 from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
 from ebbtide.shown_text import plural
 from ebbtide.signals import is_interrupt
-from harness.cli import options
+from harness.cli import options, replay
 from harness.cli.command import Args, Command
 from harness.cli.option_values import jobs_of, launch_options_of
 from harness.cli.output import print_json
@@ -51,15 +51,8 @@ def command() -> Command:
 
 
 def privileges(args: Args) -> PrivilegeRequest:
-    """Ask for the privileges of a cluster.
-
-    First raises `UsageError` for an invalid record.
-    """
-    from harness.replay.recorded_run import load_run_to_repeat
-
-    load_run_to_repeat(args.run)
-    jobs_of(args)
-    return PrivilegeRequest(runtime=args.runtime, folders=(args.runs, _out_file(args, "").parent))
+    """Ask for the privileges of a replay, as `replay.privileges` does, and to write the file."""
+    return replay.privileges(args, _out_file(args, "").parent)
 
 
 def run(args: Args) -> ExitCode:

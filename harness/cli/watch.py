@@ -125,6 +125,8 @@ def _say(args: Args) -> ExitCode:
 
 
 def _watch(args: Args) -> ExitCode:
+    from cluster.snapshot.security import security_of
+    from ebbtide.releases.known_releases import require_release
     from ebbtide.scenario import catalogue
     from ebbtide.shown_console import PlainTextConsole
     from harness.cli.analyze import judge_all
@@ -141,10 +143,13 @@ def _watch(args: Args) -> ExitCode:
     for flag, value in (("--bootstrap", args.bootstrap), ("--for", args.duration)):
         if value is None:
             raise UsageError(f"{flag} is missing", where=flag)
+    if args.release is not None:
+        require_release(args.release)
+    security_of(args.command_config)
     request = WatchRequest(
         bootstrap=addresses_of("--bootstrap", args.bootstrap),
         controllers=addresses_of("--controllers", args.controllers) if args.controllers else (),
-        command_config=_checked_config(args.command_config),
+        command_config=None if args.command_config is None else str(args.command_config.absolute()),
         duration_s=duration_s_of("--for", args.duration),
         runs=args.runs,
         kafka=args.release,
@@ -172,13 +177,3 @@ def _command_without_file(args: Args) -> str:
     }
     words = [str(word) for flag, value in values.items() if value is not None for word in (flag, value)]
     return shlex.join(["ebbtide", "watch", *words])
-
-
-def _checked_config(path: Path | None) -> str | None:
-    """Return the path of client properties that can be used. Raises `UsageError`."""
-    from cluster.snapshot.security import security_from
-
-    if path is None:
-        return None
-    security_from(path)
-    return str(path.absolute())

@@ -223,7 +223,7 @@ def _section(
         if done.run_id is not None:
             if done.run_id in followups:
                 yield f"  - {followups[done.run_id].describe()}"
-            yield f"  - `ebbtide analyze {runs}/{done.run_id}`, `ebbtide replay {runs}/{done.run_id}`"
+            yield from (f"  - `ebbtide {verb} {runs}/{done.run_id}`" for verb in ("analyze", "replay"))
 
 
 def _coverage(finished: Sequence[FinishedJob]) -> Iterator[str]:

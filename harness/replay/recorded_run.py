@@ -17,7 +17,7 @@ from analysis.record.timeline import Timeline
 from ebbtide.errors import Problems, UsageError
 from ebbtide.journal.convert import has_journals
 from ebbtide.record.files import RUN_ID_ALLOWED, RecordFolder, is_run_id
-from ebbtide.record.manifest import LIST_RECORDS, MANIFEST, Manifest, read_run
+from ebbtide.record.manifest import MANIFEST, Manifest, list_records, read_run
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.record.topic_lives import name_of
@@ -25,6 +25,7 @@ from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict
 from ebbtide.releases.builds import is_build
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
+from ebbtide.scenario.references import UnknownTopic
 from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.write import SCENARIO
@@ -160,7 +161,7 @@ def load_run(folder: Path) -> LoadedRun:
         raise UsageError(
             "the record does not say what was run: scenario.toml is missing",
             where=str(folder),
-            next=LIST_RECORDS,
+            next=list_records(folder),
         )
     verdict = read_verdict(record)
     return LoadedRun(
@@ -174,13 +175,24 @@ def load_run(folder: Path) -> LoadedRun:
 
 
 def scenario_to_repeat(path: Path, kafka: str) -> Scenario:
-    """Read the scenario of a record of `kafka`, which is to run again. Raises `UsageError` as `load` does.
+    """Read the scenario of a record of `kafka`, which is to run again.
 
-    A build may have levels and properties that the release of its three numbers lacks.
+    Raises `UsageError` as `load` does, and where steps name topics that others made. A build may have levels and
+    properties that the release of its three numbers lacks.
     """
     next_ = f"ebbtide scenarios check {shlex.quote(str(path))}"
-    scenario = load(path, next=next_, to_run=not is_build(kafka))
-    problems = validate(msgspec.structs.replace(scenario, kafka=(kafka,))) if is_build(kafka) else ()
-    if found := [*problems]:
-        raise Problems(str(path), [*found], next=next_)
+    try:
+        scenario = load(path, next=next_, to_run=not is_build(kafka))
+        if is_build(kafka) and (found := [*validate(msgspec.structs.replace(scenario, kafka=(kafka,)))]):
+            raise Problems(str(path), [*found], next=next_)
+    except Problems as wrong:
+        of_others = {one.got: one.where for one in wrong.problems if isinstance(one, UnknownTopic)}
+        if not all(isinstance(one, UnknownTopic) and str(one.where).startswith("steps[") for one in wrong.problems):
+            raise
+        raise UsageError(
+            "a test or another program made topics that steps of this run name: Ebbtide cannot make them again",
+            where=f"{path}: {', '.join(map(str, of_others.values()))}",
+            got=", ".join(map(str, of_others)),
+            next="pytest -x --lf    (runs the test again; if another program made them, start that program again)",
+        ) from None
     return scenario

@@ -361,13 +361,8 @@ class _Run:
                 controllers=tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + cluster.controllers)),
                 brokers=tuple(range(1, cluster.brokers + 1)),
             ),
-            topics={
-                name: TopicSetup(
-                    partitions=topic.partitions, replication_factor=topic.replication_factor, min_isr=topic.min_isr
-                )
-                for name, topic in self.scenario.topics.items()
-            },
-            producers={str(one.id): _setup(one) for one in self.scenario.producers},
+            topics=topic_setups(self.scenario),
+            producers={str(one.id): producer_setup(one) for one in self.scenario.producers},
             clients=client_versions(),
             host=host_facts() | self.request.runtime.host_facts(),
             draws=self.draws.lines(),
@@ -376,7 +371,18 @@ class _Run:
         )
 
 
-def _setup(producer: ProducerSpec) -> ProducerSetup:
+def topic_setups(scenario: Scenario) -> dict[str, TopicSetup]:
+    """Return the topics of a scenario as the manifest has them."""
+    return {
+        name: TopicSetup(
+            partitions=topic.partitions, replication_factor=topic.replication_factor, min_isr=topic.min_isr
+        )
+        for name, topic in scenario.topics.items()
+    }
+
+
+def producer_setup(producer: ProducerSpec) -> ProducerSetup:
+    """Return a producer of a scenario as the manifest has it."""
     return ProducerSetup(
         acks=ACKS[producer.acks],
         idempotent=producer.idempotent or producer.transactional,

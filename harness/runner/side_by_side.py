@@ -34,6 +34,7 @@ from rich.console import Console
 from cluster.clean import clean
 from cluster.host.writeback import TURN_TIMEOUT_S
 from ebbtide.command import call_in_process
+from ebbtide.daemon.starting import END_TIMEOUT_S
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.memory import how_ended
 from ebbtide.scenario.steps.admin import RequestStep
@@ -84,8 +85,6 @@ Key = TypeVar("Key")
 
 _SPAWN = multiprocessing.get_context("spawn")
 """Spawn, not fork: Spark's gateway may have threads in this process by then."""
-_CLEANS_UP_WITHIN_S = 120.0
-"""How long a run can take to undo its faults, end its nodes and remove its network; then it is killed."""
 _KILLED_WITHIN_S = 10.0
 
 
@@ -185,7 +184,7 @@ def _take_ended(
                 answers[ours] = said
             elif on_note is not None:
                 on_note(running[ours].key, said)
-    gone_by_s = time.monotonic() + _CLEANS_UP_WITHIN_S
+    gone_by_s = time.monotonic() + END_TIMEOUT_S
     for ours in answers or [next_late]:
         one = running[ours]
         end: Path | EbbtideError
@@ -230,7 +229,7 @@ def _end(
     for one in runs.values():
         if one.process.is_alive():
             _say(one.key, "ending: it undoes its faults and ends its nodes first", on_note)
-    until_s = time.monotonic() + _CLEANS_UP_WITHIN_S
+    until_s = time.monotonic() + END_TIMEOUT_S
     speaking = dict(runs)
     while (left_s := until_s - time.monotonic()) > 0 and (going := [one for one in processes if one.is_alive()]):
         for ours in wait([*speaking, *(one.sentinel for one in going)], timeout=left_s):
@@ -275,7 +274,7 @@ def _undo_leftovers(killed: Sequence[SpawnProcess]) -> Iterator[str]:
     """
     for process in killed:
         state = " and is not gone" if process.is_alive() else ""
-        yield f"process {process.pid} did not clean up in {_CLEANS_UP_WITHIN_S:g} s: killed{state}"
+        yield f"process {process.pid} did not clean up in {END_TIMEOUT_S:g} s: killed{state}"
     try:
         for one in clean():
             yield from (f"cleaned up after {one.run_id}: {what}" for what in one.undone)

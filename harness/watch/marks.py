@@ -11,6 +11,7 @@ The input is what `kubectl get events -o json` prints. Chaos Mesh reports its ex
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,7 +21,7 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import RecordFolder, is_going
-from ebbtide.record.manifest import FOREIGN, is_record, read_manifest, records_of
+from ebbtide.record.manifest import FOREIGN, is_record, list_records, read_manifest, records_of
 from ebbtide.record.steps import StepEntry
 from ebbtide.shown_text import escape_controls
 from ebbtide.untrusted.values import decode_json
@@ -54,7 +55,7 @@ def pass_on(record: RecordFolder, notes: Sequence[WatchNote]) -> int:
     Raises `UsageError` where no watch goes on.
     """
     if not is_going(record) or read_manifest(record).runtime != FOREIGN:
-        raise UsageError("no watch goes on in this record", where=str(record), next="ebbtide runs")
+        raise UsageError("no watch goes on in this record", where=str(record), next=list_records(record.path))
     began_ns = read_manifest(record).start_ns or 0
     of_the_watch = [one for one in notes if one.at_ns >= began_ns]
     lines = b"".join(msgspec.json.encode(one) + b"\n" for one in of_the_watch)
@@ -83,7 +84,7 @@ def watch_going_on(runs: Path) -> RecordFolder:
             where=str(runs),
             got=", ".join(map(str, going)) or None,
             allowed="one watch, or its record by --runs RUN",
-            next=None if going else "ebbtide watch --bootstrap HOST:PORT --for 30m",
+            next=f"--runs {shlex.quote(str(going[0]))}" if going else "ebbtide watch --bootstrap HOST:PORT --for 30m",
         )
     return going[0]
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from cluster.watched.watch_topic import PREFIX
-from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.errors import Problems, UsageError
 from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario.kafka_settings import DEFAULT_LIBRARY
 from ebbtide.scenario.model import MAX_BROKERS, ConsumerSpec, Prediction, ProducerSpec, Scenario, TopicSpec
@@ -58,9 +58,8 @@ def read_workload(path: Path) -> Scenario:
     Raises `Problems` for a file that is wrong, or that a watch cannot carry out.
     """
     scenario = load(path, to_run=True, defaults=_DEFAULTS, next="ebbtide watch --help")
-    problems: list[EbbtideError] = [*_problems_of(scenario)]
-    if problems:
-        raise Problems(str(path), problems, next="ebbtide watch --help")
+    if problems := [*_problems_of(scenario)]:
+        raise Problems(str(path), [*problems], next="ebbtide watch --help")
     return scenario
 
 

@@ -19,7 +19,6 @@ from ebbtide.releases.known_releases import (
     METADATA_VERSION,
     minor_release_of,
     patches_of,
-    require_release,
     shown_release,
 )
 
@@ -94,7 +93,6 @@ def probe_cluster(bootstrap: Sequence[str], command_config: str | None, kafka: s
             next="run ebbtide where the cluster's clients run",
         )
     name, how = (kafka, "as you said") if kafka is not None else _release_of(answers)
-    require_release(name)
     return WatchedCluster(
         brokers=dict(sorted(brokers.items())),
         voters=voters,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -30,13 +31,10 @@ from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import LOGS_DIR, RAW_DIR, RecordFolder, mark_going, write_atomically
 from ebbtide.record.manifest import (
-    ACKS,
     FOREIGN,
     MANIFEST,
     NO_CONTROLLERS_NAMED,
     Manifest,
-    ProducerSetup,
-    TopicSetup,
     Topology,
     WatchFacts,
     failure_keys,
@@ -55,6 +53,7 @@ from ebbtide.waiting import WaitExpired, pause
 from harness.runner.collect import RAW_LIMIT_BYTES
 from harness.runner.display import Display
 from harness.runner.host import client_versions, host_facts, make_record
+from harness.runner.run import producer_setup, topic_setups
 from harness.watch.marks import MARKS, MarkReader
 from harness.watch.observer import MetadataObserver, read_replicas
 from harness.watch.own_topics import OwnTopics
@@ -118,6 +117,7 @@ class _Watch:
             tuple(cluster.brokers.values()),
             request.command_config,
         )
+        self._made: list[str] = []
         self._image = MetadataImage()
         self._timings: dict[str, float] = {}
 
@@ -129,8 +129,10 @@ class _Watch:
             contextlib.closing(self._held),
             self._record_failure(),
             contextlib.ExitStack() as going,
+            contextlib.ExitStack() as undone,
             Ledger.open(self.run_id, self.record.path) as ledger,
         ):
+            undone.callback(self._report_deletion, ledger)
             self._begin_record()
             going.enter_context(mark_going(self._files))
             workload = self._workload(ledger)
@@ -139,6 +141,7 @@ class _Watch:
                 with self._time_phase("topic"):
                     for name in self.scenario.topics:
                         self.topics.make(ledger, name)
+                        self._made.append(name)
                         self.display.note(f"made the topic {name}; it is deleted when the watch ends")
                     self._check_rights()
                     self.topics.await_leaders(_TOPIC_S, self._look_at_log)
@@ -168,7 +171,12 @@ class _Watch:
             write_sums(self._files)
             self._held.require_in_place()
             going.close()
-        self.display.note(f"deleted {', '.join(self.scenario.topics)}; recorded in {shown_path(self.record.path)}")
+        self.display.note(f"recorded in {shown_path(self.record.path)}")
+
+    def _report_deletion(self, ledger: Ledger) -> None:
+        """Say that the topics which were made are deleted; if one is not, the error of the ledger says so."""
+        if self._made and not ledger.entries():
+            self.display.note(f"deleted {', '.join(self._made)}")
 
     def _check_rights(self) -> None:
         try:
@@ -343,6 +351,9 @@ class _Watch:
             if self.manifest.status != "complete":
                 with contextlib.suppress(OSError, EbbtideError):
                     self._amend(status="interrupted" if cut_short else "failed", **keys)
+            if cut_short:
+                record = shlex.quote(shown_path(self.record.path))
+                self.display.note(f"recorded, but not judged; next: ebbtide analyze {record}")
             raise
 
     def _amend(self, **changes: Any) -> None:
@@ -359,16 +370,8 @@ class _Watch:
             features=self.cluster.features,
             runtime=FOREIGN,
             topology=Topology(controllers=self.cluster.voters, brokers=tuple(self.cluster.brokers)),
-            topics={
-                name: TopicSetup(
-                    partitions=topic.partitions, replication_factor=topic.replication_factor, min_isr=topic.min_isr
-                )
-                for name, topic in self.scenario.topics.items()
-            },
-            producers={
-                str(one.id): ProducerSetup(acks=ACKS[one.acks], idempotent=one.idempotent)
-                for one in self.scenario.producers
-            },
+            topics=topic_setups(self.scenario),
+            producers={str(one.id): producer_setup(one) for one in self.scenario.producers},
             clients=client_versions(),
             host=host_facts(),
             start_ns=int(started.timestamp() * 1e9),

@@ -108,7 +108,7 @@ def test_an_interrupted_run_undoes_everything_itself_and_keeps_what_it_saw(
 def test_a_run_that_hangs_is_killed_at_its_limit_and_nothing_of_it_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
+    monkeypatch.setattr(side_by_side, "END_TIMEOUT_S", 1.0)
     before, log = HostState.now(), tmp_path / "runs.log"
     scenario = catalogue.find(LOSS)
     request = prepare(LaunchOptions(runs=tmp_path / "runs"), ["4.3.1"], print).request(scenario, "4.3.1", seed=1)

@@ -64,7 +64,6 @@ def test_every_text_on_an_assumed_release_says_that_the_patch_is_not_known(watch
     compared = tmp_path / "compared.html"
     texts = {
         "analyze": summary_text([judged_run(as_record(watched), read_judgement(RecordFolder(watched)))], 200),
-        "runs": printed("runs", "--runs", watched.parent),
         "explain": printed("explain", watched),
         "compare": printed("runs", "compare", watched, OTHER, "--out", compared, "--json"),
         "report.html": page_of(watched),
@@ -74,6 +73,13 @@ def test_every_text_on_an_assumed_release_says_that_the_patch_is_not_known(watch
     for name, text in texts.items():
         assert ASSUMED in text, name
         assert not AS_A_FACT.search(text.replace("last-replica-standing-3.9.1", "")), name
+
+
+def test_the_list_of_runs_has_a_short_form_of_an_assumed_release_and_says_what_it_means(watched: Path) -> None:
+    text = printed("runs", "--runs", watched.parent)
+    assert " 3.9.? " in text
+    assert "the patch of a watched cluster is not known" in text
+    assert not AS_A_FACT.search(text.replace("last-replica-standing-3.9.1", ""))
 
 
 def test_json_keeps_what_the_judge_assumes_and_says_that_it_does(watched: Path) -> None:

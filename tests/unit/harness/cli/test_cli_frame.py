@@ -127,7 +127,8 @@ def test_an_error_for_people_ends_as_its_message_and_its_exit_code(
 ) -> None:
     verb(_verb_that_raises(error))
     assert main(["clean"]) == code
-    assert capsys.readouterr().err == "error: no\n"
+    next_ = "  next:    ebbtide clean --help\n" if code == ExitCode.USAGE else ""
+    assert capsys.readouterr().err == f"error: no\n{next_}"
 
 
 def test_a_bug_ends_as_one_line_that_names_the_file_with_the_traceback(

@@ -30,7 +30,7 @@ WHOLE = 10_000
 RUNS = Path(__file__).parents[3] / "data" / "runs"
 LEFT_OUT = re.compile(r"\(no room for: ([^;]*); [^)]*\)")
 """What a table says of columns that it has no room for."""
-COMMAND = re.compile(r"\s*ebbtide ")
+COMMAND = re.compile(r"\s*`?ebbtide ")
 
 
 HELP = [shlex.join([*path, "--help"]) for path, _ in commands()]
@@ -216,6 +216,17 @@ def test_a_remark_that_does_not_fit_beside_its_command_begins_a_line() -> None:
 def test_a_path_that_fits_in_no_line_stays_behind_its_command() -> None:
     line = f"  next:    ebbtide analyze {'/folder' * 12}"
     assert fold_line(line, 80) == [line]
+
+
+def test_a_command_within_a_sentence_is_never_folded() -> None:
+    command = f"`ebbtide analyze nights/runs/{'a' * 40}`"
+    lines = fold_line(f"  - the clients of this run were interrupted, see {command}: reproduced", 80)
+    assert lines == ["  - the clients of this run were interrupted, see", f"    {command}:", "    reproduced"]
+
+
+def test_a_command_that_just_fits_has_no_break() -> None:
+    command = f"ebbtide analyze runs/{'a' * 48}"
+    assert fold_line(f"  next:    {command}    (judges it)", 80) == [f"  next:    {command}", "           (judges it)"]
 
 
 def test_each_shipped_scenario_is_in_a_group_and_the_list_begins_with_where_to_start(

@@ -11,6 +11,7 @@ import pytest
 from nights import NIGHT, World, finished_job, job
 
 from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.folding import fold_line
 from ebbtide.record.files import RecordFolder
 from ebbtide.record.own_producers import OwnProducer
 from ebbtide.scenario import catalogue
@@ -265,7 +266,8 @@ def test_the_summary_has_the_table_and_each_reason(world: World) -> None:
     page = summary_page(world.plan, finished, trend(finished, NIGHT), "store/runs")
     assert "3 runs: 1 contradicted, 1 failed, 1 as-predicted." in page
     assert "| healthy | 1 ok, 1 **CONTRADICTED** |" in page
-    assert f"`ebbtide replay store/runs/{NIGHT}-2`" in page
+    lines = [part for line in page.splitlines() for part in fold_line(line, 80)]
+    assert f"  - `ebbtide replay store/runs/{NIGHT}-2`" in lines
     assert "**Flaky**: healthy on 4.3.1 (local)" in page
     auto = [msgspec.structs.replace(one, job=msgspec.structs.replace(one.job, runtime="auto")) for one in finished]
     page = summary_page(world.plan, auto, trend(auto, NIGHT), "store/runs")

@@ -9,7 +9,7 @@ import pytest
 from plain_steps import step_of, trigger_of
 from replay_records import LOST, SAVED, Rows, changed_copy
 
-from ebbtide.errors import UsageError
+from ebbtide.errors import Problems, UsageError
 from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import WatchFacts, read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
@@ -143,6 +143,20 @@ def test_a_seed_renames_the_brokers_everywhere_alike() -> None:
 def test_a_record_that_does_not_say_what_was_run_is_refused(copy: Path) -> None:
     (copy / "scenario.toml").unlink()
     with pytest.raises(UsageError, match=r"scenario\.toml is missing"):
+        load_run(copy)
+
+
+def test_a_step_on_a_topic_that_a_test_made_is_refused_with_what_runs_it_again(copy: Path) -> None:
+    scenario = copy / "scenario.toml"
+    step = '\n[[steps]]\nstep = "kill"\ntarget = "leader(orders-0)"\n'
+    scenario.write_text(scenario.read_text() + step + step.replace("orders-0", "orders-1"))
+    with pytest.raises(UsageError, match="a test or another program made topics") as caught:
+        load_run(copy)
+    assert caught.value.got == "'orders-0', 'orders-1'"
+    assert caught.value.where == f"{scenario}: steps[4].target, steps[5].target"
+    assert str(caught.value.next).startswith("pytest -x --lf")
+    scenario.write_text(scenario.read_text() + step.replace("kill", "kil"))
+    with pytest.raises(Problems, match="problem"):
         load_run(copy)
 
 

@@ -171,7 +171,7 @@ def test_one_that_hangs_while_it_cleans_up_is_killed_and_what_it_left_is_undone(
 ) -> None:
     left = CleanOutcome(run_id="healthy-1", undone=("a namespace",), failed=("a mount: busy",))
     monkeypatch.setattr(side_by_side, "clean", lambda: [left])
-    monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
+    monkeypatch.setattr(side_by_side, "END_TIMEOUT_S", 1.0)
     log = tmp_path / "log"
     ran = run_side_by_side(until_up(tmp_path), at_once=2, log=log, carry_out=hang, limit=lambda _: LIMIT_S)
     [(_, end)] = ran
@@ -185,7 +185,7 @@ def test_one_that_hangs_while_it_cleans_up_is_killed_and_what_it_left_is_undone(
 
 def test_a_run_that_answered_counts_though_its_process_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_by_side, "clean", list)
-    monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
+    monkeypatch.setattr(side_by_side, "END_TIMEOUT_S", 1.0)
     ran = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=answer_and_hang)
     assert list(ran) == [(1, tmp_path)]
 

@@ -305,3 +305,54 @@ def test_a_setting_that_kafka_refuses_is_named_with_its_line_and_the_topic_is_no
         "     allowed: settings of a topic, in this release (did you mean remote.log.copy.disabled?)",
         f"  next:    ebbtide watch {' '.join(where)} {file}    (once the file is right)",
     ]
+
+
+class _Display:
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_an_interrupted_watch_says_that_it_deleted_its_topic_or_that_it_could_not(
+    is_deleted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = WatchedCluster(
+        brokers={1: "a:1"}, voters=(), features={}, kafka="4.3.1", is_assumed=False, release_how="as you said"
+    )
+
+    def undo(_: object) -> bool:
+        if not is_deleted:
+            raise HarnessError("no broker deleted the topic")
+        return True
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cluster.host.ledger.ledgers_dir", lambda: tmp_path / "ledger")
+    monkeypatch.setattr("cluster.watched.watch_topic.WatchTopic.undo", undo)
+    monkeypatch.setattr(watching, "probe_cluster", lambda *_: cluster)
+    monkeypatch.setattr(OwnTopics, "_ask_for", lambda *_: None)
+    monkeypatch.setattr(OwnTopics, "check_rights", interrupt)
+    display = _Display()
+    request = WatchRequest(bootstrap=("a:1",), duration_s=1.0, runs=tmp_path / "runs")
+    with pytest.raises(KeyboardInterrupt if is_deleted else HarnessError) as caught:
+        watching.watch_cluster(request, display)  # type: ignore[arg-type]
+    (topic,) = [one.split()[3].rstrip(";") for one in display.notes if one.startswith("made the topic")]
+    assert (f"deleted {topic}" in display.notes) is is_deleted
+    if is_deleted:
+        assert display.notes[-1].startswith("recorded, but not judged; next: ebbtide analyze ")
+    else:
+        assert topic in str(caught.value.got)
+
+
+def test_a_release_that_no_watch_knows_is_refused_before_a_broker_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(watching, "probe_cluster", lambda *_: pytest.fail("asked before"))
+    where = ["--bootstrap", "a:1", "--for", "1s", "--runs", str(tmp_path / "runs")]
+    assert main(["watch", *where, "--kafka", "1.0.0"]) == ExitCode.USAGE
+    assert "Kafka before 3.3" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
