@@ -85,9 +85,11 @@ def advise(
         snapshot = msgspec.structs.replace(snapshot, features=today.features)
     groups = groups_of(snapshot, pattern)
     if not groups and pattern != "*":
-        names = ", ".join(topic.name for topic in snapshot.topics[:3])
+        names = ", ".join([topic.name for topic in snapshot.topics if topic.partitions][:3])
         raise UsageError(
-            "no topic fits the pattern" if names else "no topic is visible, so none fits the pattern",
+            "no topic with known replicas fits the pattern"
+            if names
+            else "no topic is visible, so none fits the pattern",
             where="--topics",
             got=repr(pattern),
             allowed=f"a pattern that fits a topic, such as {names}" if names else None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AnySet
+from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -56,7 +57,7 @@ class DownAnswer(msgspec.Struct, frozen=True, kw_only=True):
     `leaderless`, `refused` (no ack with acks=all) and `at_risk` have what is worse than now. `at_risk`: by what goes
     wrong next, those that can lose an acks=all record. `already`: those that are so now, too. `unknown`: by the reason,
     those without an answer, and topics of which no file lists a partition. `quorum`: what becomes of the controllers,
-    if the brokers are some of them. `notes`: what is not known, or assumed.
+    if the brokers may be some of them. `notes`: what is not known, or assumed.
     """
 
     brokers: tuple[int, ...]
@@ -129,11 +130,11 @@ def ask_down(
     defaults = broker_level(snapshot)
     desk = _Desk(release, states_max)
     asked = list(partitions_of(snapshot, pattern))
-    unseen = dict.fromkeys(topic.name for topic, _, _ in asked if snapshot.is_planned or topic.is_planned)
+    unseen = [one.name for one in snapshot.topics if one.is_planned and fnmatchcase(one.name, pattern)]
     hosted = [one for one in asked if down & set(one[2].replicas) and (snapshot.is_planned or not one[0].is_planned)]
     leaderless, refused, already = [], [], []
     at_risk: dict[str, list[str]] = {}
-    unknown = {UNSEEN: list(unseen)} if unseen else {}
+    unknown = {UNSEEN: unseen} if unseen else {}
     for done, (topic, name, listed) in enumerate(hosted):
         progress(done, len(hosted))
         partition = release.counted(listed)
@@ -157,10 +158,11 @@ def ask_down(
                 unknown.setdefault(f"too many states to say what follows if {ONE_MORE[what]}", []).append(name)
     majority, quorum = _quorum(snapshot, down)
     worse = bool(leaderless or refused or at_risk or majority == "loses")
+    is_open = bool(unknown or majority == "unknown" or snapshot.notes)  # the notes say what was not read
     return DownAnswer(
         brokers=tuple(brokers),
         not_alive=tuple(sorted(down - live)),
-        says="not safe" if worse else "unknown" if unknown or majority == "unknown" else "safe",
+        says="not safe" if worse else "unknown" if is_open else "safe",
         partitions=len(hosted),
         leaderless=tuple(leaderless),
         refused=tuple(refused),

@@ -65,8 +65,8 @@ class TopicGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Topics that are alike, and how many of their partitions were seen.
 
     `rack_replicas`: the most replicas that a partition has in one rack; 0 if unknown.
-    `on_one_host`: all brokers are, so that they lose power together. `in_containers`: how many brokers have an
-    empty disk in a new container.
+    `on_one_host`: all brokers are, so that they lose power together. `in_containers`: how many brokers may
+    get new containers at once, with empty disks.
     """
 
     settings: GroupSettings
@@ -98,6 +98,7 @@ def groups_of(snapshot: ClusterSnapshot, pattern: str = "*") -> list[TopicGroup]
     racks = {broker.id: broker.rack for broker in snapshot.brokers}
     defaults = broker_level(snapshot)
     brokers = len({one.id for one in snapshot.brokers} | hosting_brokers(snapshot))
+    emptied = sum(not broker.keeps_disk for broker in snapshot.brokers)
     named: dict[GroupSettings, dict[str, None]] = defaultdict(dict)
     counted: Counter[GroupSettings] = Counter()
     together: dict[GroupSettings, int] = defaultdict(int)
@@ -114,7 +115,7 @@ def groups_of(snapshot: ClusterSnapshot, pattern: str = "*") -> list[TopicGroup]
             rack_replicas=together[settings],
             brokers=brokers,
             on_one_host=snapshot.on_one_host,
-            in_containers=sum(not broker.keeps_disk for broker in snapshot.brokers),
+            in_containers=min(emptied, 1) if snapshot.rolls else emptied,
         )
         for settings, count in sorted(counted.items(), key=lambda one: (-one[1], one[0].in_words()))
     ]

@@ -6,7 +6,8 @@ Each image turns environment variables into properties in its own way; the image
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,7 +83,10 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
     hosts: set[str | None] = set()
     notes: list[str] = []
     releases: list[str] = []
+    sharing: dict[str, list[str]] = {}
     for document in read_documents(path, content):
+        volumes = document.at("volumes").table
+        in_memory = {one for one in volumes if volumes[one].at("driver_opts", "type").text == "tmpfs"}
         if document.at("include").content is not None:
             notes.append(f"the files that {path.name} includes were not read: their services are not known")
         for name, values in document.at("services").table.items():
@@ -93,15 +97,17 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
                 continue
             node, wrong = _node(service)
             problems += wrong
-            log_dirs = node.properties.get("log.dirs") or node.properties.get("log.dir") or service.image.log_dir
             names = [name, *(f"{name} {number}" for number in range(2, _replicas(service) + 1))][: _replicas(service)]
-            if CONTROLLER in node.roles and (metadata := node.properties.get("metadata.log.dir")):
-                log_dirs = f"{log_dirs},{metadata}" if BROKER in node.roles else metadata
-            is_kept = _is_kept(values, log_dirs)
-            nodes += [DescribedNode(name=one, properties=node.properties, keeps_disk=is_kept) for one in names]
-            hosts |= {_host(service, document)} if BROKER in node.roles else set()
+            disks = {role: _disks_of(service, node, role, in_memory) for role in node.roles}
+            lost = {role: [one for one, source in disks[role].items() if source is None] for role in disks}
+            emptied = frozenset(role for role in lost if lost[role])
+            nodes += [DescribedNode(name=one, properties=node.properties, emptied=emptied) for one in names]
+            host = _host(service, document)
+            hosts |= {host} if BROKER in node.roles else set()
+            for source in {one for of_role in disks.values() for one in of_role.values() if one and host == ""}:
+                sharing.setdefault(source, []).extend(names)
             by_id.setdefault(node.id, {}).update(dict.fromkeys(names, service))
-            in_containers |= {} if is_kept else dict.fromkeys(names, log_dirs)
+            in_containers |= dict.fromkeys(names if emptied else (), ",".join(dict.fromkeys(chain(*lost.values()))))
             notes += zookeeper_notes(node.properties, name)
             misspelled += _misspelled(service)
             notes += _notes_of(service)
@@ -114,6 +120,11 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
     problems += _same_ids(by_id)
     raise_problems(path, problems)
     notes += _disks(nodes, in_containers, hosts)
+    notes += [
+        f"{some_of(names, 3)} have one log directory, {source}: only the first of them that locks it starts"
+        for source, names in sharing.items()
+        if len(set(names)) > 1
+    ]
     is_whole = _has_all_voters(nodes)
     return FileFacts(
         nodes=tuple(nodes),
@@ -127,12 +138,20 @@ def read_compose(path: Path, content: bytes, given: Mapping[Path, DescribedNode]
 
 def _mounts(values: YamlValue) -> Iterator[str]:
     """Yield what a service mounts in the place of a server.properties, or of the folder that has it."""
+    yield from (source for source, to in _volumes(values) if re.search(r"server\.properties|/mnt/shared/config", to))
+
+
+def _volumes(values: YamlValue) -> Iterator[tuple[str, str]]:
+    """Yield what a service mounts, and where; a new container has nothing again of what has no source."""
+    tmpfs = values.at("tmpfs")
+    yield from (("", (one.text or "").partition(":")[0]) for one in tmpfs.items or [tmpfs])
     for one in values.at("volumes").items:
-        source, _, target = (one.text or "").partition(":")
+        text = _filled(one.text or "")
+        at = text.rfind(":/")  # what is before may be C:/kafka, and what is behind the target an option
+        source, target = (text[:at], text[at + 1 :].partition(":")[0]) if at >= 0 else ("", text)
         if one.table:
-            source, target = one.at("source").text or "", one.at("target").text or ""
-        if re.search(r"server\.properties|/mnt/shared/config", target):
-            yield _filled(source)
+            source, target = (_filled(one.at(key).text or "") for key in ("source", "target"))
+        yield "" if one.at("type").text == "tmpfs" else source, target
 
 
 def _places(folder: Path, source: str) -> list[Path]:
@@ -222,15 +241,23 @@ def _same_ids(by_id: Mapping[int | None, Mapping[str, _Service]]) -> Iterator[Us
             ).at_line(service.environment.get(key, service.values).line)
 
 
-def _is_kept(values: YamlValue, log_dirs: str) -> bool:
-    """Whether each log directory is on a volume with a name, or on a folder of the host."""
-    kept = []
-    for one in values.at("volumes").items:
-        parts = _filled(one.text or "").split(":")
-        is_kept = one.at("type").text != "tmpfs" and one.at("source").content is not None
-        target = one.at("target").text if one.table and is_kept else parts[1] if len(parts) > 1 else None
-        kept += [target.rstrip("/")] if target else []
-    return all(any(f"{one.strip()}/".startswith(f"{target}/") for target in kept) for one in log_dirs.split(","))
+def _disks_of(service: _Service, node: DescribedNode, role: str, in_memory: Collection[str]) -> dict[str, str | None]:
+    """Return the directories of a role, each with its place on a volume with a name, or in a folder of the host.
+
+    None: a new container has it empty.
+    """
+    log_dirs = node.properties.get("log.dirs") or node.properties.get("log.dir") or service.image.log_dir
+    directories = [one.strip() for one in log_dirs.split(",")]
+    if role == CONTROLLER:
+        directories = [node.properties.get("metadata.log.dir") or directories[0]]
+    volumes = sorted(((target.rstrip("/"), source) for source, target in _volumes(service.values)), reverse=True)
+    found: dict[str, str | None] = {}
+    for directory in directories:
+        over = ((to, source) for to, source in volumes if f"{directory}/".startswith(f"{to}/"))
+        to, source = next(over, ("", ""))
+        is_kept = source and source not in in_memory
+        found[directory] = f"{source}:{directory.removeprefix(to)}" if is_kept else None
+    return found
 
 
 def _replicas(service: _Service) -> int:
@@ -268,6 +295,8 @@ def _notes_of(service: _Service) -> Iterator[str]:
         yield f"the env_file of {service.name} was not read: settings there are not known"
     if service.values.at("extends").content is not None:
         yield f"what {service.name} extends was not read: settings there are not known"
+    if service.values.at("profiles").content is not None:
+        yield f"{service.name} runs only where its profiles are on: it counts as a node here"
     if service.mounted is None and any(True for _ in _mounts(service.values)):
         yield f"{service.name} mounts a server.properties, which was not read: give it beside this file"
     for key, value in service.environment.items():
@@ -290,14 +319,14 @@ def _host(service: _Service, document: YamlValue) -> str | None:
 
 def _disks(nodes: list[DescribedNode], in_containers: Mapping[str, str], hosts: set[str | None]) -> Iterator[str]:
     brokers, controllers = ([one for one in nodes if role in one.roles] for role in (BROKER, CONTROLLER))
-    emptied = sum(not one.keeps_disk for one in controllers)
+    emptied = sum(CONTROLLER in one.emptied for one in controllers)
     if 2 * emptied > len(controllers):
         yield f"new containers empty {emptied} of {plural(len(controllers), 'controller')}: then all topics are gone"
     if in_containers:
         keep, each = ("keeps its", "") if len(in_containers) == 1 else ("keep their", " of its own for each")
         yield (
             f"{some_of(list(in_containers), 3)} {keep} log in the container: a new one, as after `docker compose "
-            f"down`, has an empty disk. Mount a volume{each} at log.dirs: "
+            f"down`, has an empty disk. Mount a volume{each} at "
             f"{some_of(list(dict.fromkeys(in_containers.values())), 2)}"
         )
     if None in hosts or ("" in hosts and len(hosts) > 1):  # Swarm also places services that do not mention it

@@ -52,14 +52,14 @@ def is_number(text: str) -> bool:
 class DescribedNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node of a file, with its properties by Kafka's names; `name` is what the file calls it.
 
-    `in_force`: the properties are those of a running broker, with its dynamic configs. Not `keeps_disk`: a new
-    container of it has an empty disk.
+    `in_force`: the properties are those of a running broker, with its dynamic configs. `emptied`: the roles whose disk
+    is empty in a new container.
     """
 
     name: str
     properties: dict[str, str]
     in_force: bool = False
-    keeps_disk: bool = True
+    emptied: frozenset[str] = frozenset()
 
     @property
     def id(self) -> int | None:
@@ -75,27 +75,32 @@ class DescribedNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic that a file asks for; None is what the brokers give a topic without further words."""
+    """A topic that a file asks for; None is what the brokers give a topic without further words.
+
+    `exists`: it is there already, so that its missing values are unknown.
+    """
 
     name: str
     partitions: int | None = None
     factor: int | None = None
     configs: dict[str, str] = {}
+    exists: bool = False
 
 
 class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What files say, each field as far as they do.
 
-    `is_whole`: the nodes are all that the cluster has. `on_one_host`: and they run on one machine. `topics` were seen
-    on a cluster, `planned` are asked for. `levels` are the metadata.versions that a broker supports, `releases` have
-    two or three numbers. `broker_configs` are dynamic configs by broker; those of None are of all brokers. `assumed` is
-    what the user says, by the names of `--assume`. `misspelled` has sentences on names that nothing reads, each with
-    the file, service or resource.
+    `is_whole`: the nodes are all that the cluster has. `on_one_host`: and they run on one machine. `rolls`: they get
+    new containers one after the other. `topics` were seen on a cluster, `planned` are asked for. `levels` are the
+    metadata.versions that a broker supports, `releases` have two or three numbers. `broker_configs` are dynamic configs
+    by broker; those of None are of all brokers. `assumed` is what the user says, by the names of `--assume`.
+    `misspelled` has sentences on names that nothing reads, each with the file, service or resource.
     """
 
     nodes: tuple[DescribedNode, ...] = ()
     is_whole: bool = False
     on_one_host: bool = False
+    rolls: bool = False
     topics: tuple[SnapshotTopic, ...] = ()
     planned: tuple[PlannedTopic, ...] = ()
     features: dict[str, int] = {}
@@ -135,8 +140,13 @@ def merged(facts: Sequence[FileFacts]) -> FileFacts:
             known = planned.get(topic.name, topic)
             own = dict(known.configs)
             notes += join_values(own, topic.configs, f"topic {topic.name}")
-            partitions, factor = known.partitions or topic.partitions, known.factor or topic.factor
-            planned[topic.name] = PlannedTopic(name=topic.name, partitions=partitions, factor=factor, configs=own)
+            planned[topic.name] = PlannedTopic(
+                name=topic.name,
+                partitions=known.partitions or topic.partitions,
+                factor=known.factor or topic.factor,
+                configs=own,
+                exists=known.exists or topic.exists,
+            )
         for name, level in one.features.items():
             if (before := features.setdefault(name, level)) != level:
                 features[name] = min(before, level)
@@ -163,6 +173,7 @@ def merged(facts: Sequence[FileFacts]) -> FileFacts:
         nodes=tuple(nodes),
         is_whole=any(one.is_whole for one in facts),
         on_one_host=[one.on_one_host for one in facts if one.nodes] == [True],
+        rolls=any(one.rolls for one in facts),
         topics=tuple(topic for one in facts for topic in one.topics),
         planned=tuple(planned.values()),
         features=features,

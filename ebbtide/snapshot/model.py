@@ -92,7 +92,10 @@ class SnapshotPartition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class SnapshotTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One topic; `configs` are those that the topic itself sets. `is_planned`: nobody saw its partitions."""
+    """One topic; `configs` are those that the topic itself sets.
+
+    `is_planned`: nobody saw its partitions. It has none here if it exists, and nobody knows how many replicas it has.
+    """
 
     name: str
     partitions: tuple[SnapshotPartition, ...]
@@ -109,7 +112,8 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     Of files: `kafka` is the release by its three numbers, if they say it, and `assumed` is what they do not say, in
     words. `unsaid` names the release and the feature levels that no file says. `is_planned`: nobody saw a partition;
     the topics are those that the files ask for, and that Kafka would make. `on_one_host`: all brokers are, so that they
-    lose power together. `knows_controllers`: the files have the settings of each controller.
+    lose power together. `rolls`: new containers come one after the other. `knows_controllers`: the files have the
+    settings of each controller.
     """
 
     snapshot_version: int
@@ -126,6 +130,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     unsaid: tuple[str, ...] = ()
     is_planned: bool = False
     on_one_host: bool = False
+    rolls: bool = False
     knows_controllers: bool = False
 
     @property
@@ -217,7 +222,7 @@ def _problems(snapshot: ClusterSnapshot) -> Iterator[str]:
 def _topic_problems(topic: SnapshotTopic) -> Iterator[str]:
     if not _NAME.fullmatch(topic.name):
         yield f"a topic named {topic.name[:60]!r}"
-    if not topic.partitions:
+    if not topic.partitions and not topic.is_planned:
         yield f"topic {topic.name} has no partition"
     yield from _config_problems(topic.configs, f"topic {topic.name}")
     if len({one.index for one in topic.partitions}) < len(topic.partitions):

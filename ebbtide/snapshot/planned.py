@@ -12,6 +12,7 @@ from ebbtide.releases.feature_levels import levels_of
 from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from ebbtide.shown_text import plural, some_of
 from ebbtide.snapshot.described import (
+    BROKER,
     BROKER_DEFAULTS,
     CONTROLLER,
     FACTOR,
@@ -117,7 +118,7 @@ def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBrok
                 address=nodes[one].name if one in nodes else f"broker-{one}",
                 rack=nodes[one].properties.get("broker.rack") if one in nodes else None,
                 configs={name: properties[other] for name, other in BROKER_NAMES.items() if other in properties},
-                keeps_disk=node is None or node.keeps_disk,
+                keeps_disk=node is None or BROKER not in node.emptied,
             )
         )
     if is_lowered:
@@ -152,8 +153,8 @@ def listed_topics(facts: FileFacts) -> tuple[list[int], tuple[SnapshotTopic, ...
     led = [part for topic in topics for part in topic.partitions if part.leader >= 0]
     hosting = {one for topic in topics for partition in topic.partitions for one in partition.replicas}
     ids = sorted(hosting & {one for part in led for one in (*part.isr, part.leader)})
-    if others:
-        notes.append(f"no listing has the partitions of {some_of(list(others), 3)}: all replicas count as in sync")
+    if named := [one.name for one in others.values() if one.factor is not None or not one.exists]:
+        notes.append(f"no listing has the partitions of {some_of(named, 3)}: all replicas count as in sync")
     more, said = _placed_topics(others.values() if ids else (), ids, facts)
     return ids, (*topics, *more), [*notes, *said]
 
@@ -171,16 +172,28 @@ def plan_topics(facts: FileFacts) -> tuple[list[int], tuple[SnapshotTopic, ...],
 def _placed_topics(
     planned: Collection[PlannedTopic], ids: Sequence[int], facts: FileFacts
 ) -> tuple[tuple[SnapshotTopic, ...], list[str]]:
-    """Return the topics that these brokers can have; where no file has their replicas, they get a new topic's."""
+    """Return the topics that these brokers can have; where no file has their replicas, they get a new topic's.
+
+    A topic that exists already has no partition here then, so that nothing is claimed about it.
+    """
     notes = []
+    of_their_own = (NEXT_TOPIC, _OFFSETS, _TRANSACTIONS)
+    open_ = [one for one in planned if one.exists and one.factor is None and one.name not in of_their_own]
+    if open_:
+        named = some_of([one.name for one in open_], 3)
+        notes.append(f"no file has the replicas of {named}: nothing is said of it without kafka-topics.sh --describe")
+    planned = [one for one in planned if one not in open_]
     filled = [_filled(one, facts) for one in planned]
     if too_wide := [one for one in filled if (one.factor or 1) > len(ids)]:
         named = some_of([f"{one.name} ({plural(one.factor or 1, 'replica')})" for one in too_wide], 3)
         notes.append(f"with {plural(len(ids), 'broker')}, Kafka cannot make {named}")
-    of_their_own = (NEXT_TOPIC, _OFFSETS, _TRANSACTIONS)
     if unknown := [one.name for one in planned if one.factor is None and one.name not in of_their_own]:
         notes.append(f"no file has the replicas of {some_of(unknown, 3)}: as many as a new topic gets are assumed")
-    return tuple(_placed(one, ids) for one in filled if (one.factor or 1) <= len(ids)), notes
+    unplaced = [SnapshotTopic(name=one.name, configs=one.configs, is_planned=True, partitions=()) for one in open_]
+    racks = {one: node.properties.get("broker.rack") for one, node in _with_ids(facts).items()}
+    turns = [_turn(ids, first, racks) for first in range(len(ids))]
+    placed = [_placed(one, turns) for one in filled if (one.factor or 1) <= len(ids)]
+    return (*placed, *unplaced), notes
 
 
 def _broker_ids(facts: FileFacts, factor: int) -> tuple[list[int], list[str]]:
@@ -240,11 +253,20 @@ def _filled(topic: PlannedTopic, facts: FileFacts) -> PlannedTopic:
     )
 
 
-def _placed(topic: PlannedTopic, ids: Sequence[int]) -> SnapshotTopic:
+def _turn(ids: Sequence[int], first: int, racks: Mapping[int, str | None]) -> tuple[int, ...]:
+    """Return the brokers in the order in which a partition takes them, from that at the place `first` on.
+
+    As in Kafka, a partition takes a second broker of a rack only after it has one of each rack.
+    """
+    turn = [*ids[first:], *ids[:first]]
+    places = [racks.get(one) for one in turn]
+    return tuple(turn[at] for at in sorted(range(len(turn)), key=lambda at: places[:at].count(places[at])))
+
+
+def _placed(topic: PlannedTopic, turns: Sequence[tuple[int, ...]]) -> SnapshotTopic:
     """Return the topic with its replicas in turn; each broker has some, so that a question about any has an answer."""
-    factor = topic.factor or 1
-    count = min(max(topic.partitions or 1, len(ids)), _PARTITIONS_MAX)
-    rows = [tuple(ids[(at + step) % len(ids)] for step in range(factor)) for at in range(count)]
+    count = min(max(topic.partitions or 1, len(turns)), _PARTITIONS_MAX)
+    rows = [turns[at % len(turns)][: topic.factor or 1] for at in range(count)]
     return SnapshotTopic(
         name=topic.name,
         configs=topic.configs,

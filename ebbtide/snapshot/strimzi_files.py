@@ -63,6 +63,7 @@ def read_strimzi(contents: Mapping[Path, bytes]) -> FileFacts:
     return FileFacts(
         nodes=nodes,
         is_whole=any(node.id is not None for node in nodes),
+        rolls=True,
         planned=tuple(map(_topic, topics)),
         features={METADATA_VERSION: levels[-1]} if levels else {},
         releases=() if release is None else (release,),
@@ -198,10 +199,12 @@ def _nodes(
         count = int(values.at("replicas").text or "0")
         storage = values.at("storage")
         volumes = storage.at("volumes").items if storage.at("type").text == "jbod" else [storage]
-        empty += [pool] if count > 0 and any(one.at("type").text == "ephemeral" for one in volumes) else []
+        is_empty = any(one.at("type").text == "ephemeral" for one in volumes)
+        empty += [pool] if count > 0 and is_empty else []
+        emptied = frozenset(role.split(",") if is_empty else ())
         for _ in range(min(max(count, 0), _NODES_MAX - len(nodes))):
             own = {"node.id": str(len(nodes)), "process.roles": role}
-            nodes.append(DescribedNode(name=f"{name}-{len(nodes)}", properties={**config, **own}))
+            nodes.append(DescribedNode(name=f"{name}-{len(nodes)}", properties={**config, **own}, emptied=emptied))
     if empty:
         notes.append(
             f"the storage of {' and '.join(empty)} is ephemeral: a new pod, as of a rolling update, has an empty disk"

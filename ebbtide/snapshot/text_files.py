@@ -184,7 +184,7 @@ def _section(heading: re.Match[str], values: dict[str, str], file: str) -> FileF
     wrong = tuple(misspelled_names(values, "topic" if kind == "topic" else "node", file))
     if kind == "topic":
         configs = {key: value for key, value in values.items() if key in BROKER_NAMES}
-        return FileFacts(planned=(PlannedTopic(name=owner, configs=configs),), misspelled=wrong)
+        return FileFacts(planned=(PlannedTopic(name=owner, configs=configs, exists=True),), misspelled=wrong)
     if how == "All" and kind == "broker":
         node = DescribedNode(name=f"broker {owner}", properties={**values, "node.id": owner}, in_force=True)
         return FileFacts(nodes=(node,), misspelled=wrong)
@@ -299,6 +299,7 @@ def snapshot_of(facts: FileFacts, paths: Sequence[Path]) -> ClusterSnapshot:
         unsaid=unsaid,
         is_planned=not facts.topics,
         on_one_host=facts.on_one_host,
+        rolls=facts.rolls,
         knows_controllers=voters is not None and {*voters} <= {one.id for one in facts.controllers},
     )
     check_snapshot(snapshot, ", ".join(map(str, paths)))

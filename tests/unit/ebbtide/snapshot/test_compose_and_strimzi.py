@@ -119,7 +119,7 @@ def test_what_a_compose_file_leaves_out_is_said(tmp_path: Path) -> None:
     assert "min.insync.replicas of b3 is ${MIN_ISR}, which the file does not say" in said
     assert "b3 keeps its log in the container" in said
     assert "includes were not read" in " ".join(read(tmp_path, "include: [other.yaml]\n" + APACHE).assumed)
-    assert "Mount a volume at log.dirs: /tmp/kafka-logs" in said
+    assert "Mount a volume at /tmp/kafka-logs" in said
     assert "2 brokers are on 1 host" in said
     assert "Kafka cannot make __consumer_offsets (3 replicas), __transaction_state (3 replicas)" in said
     assert "the controllers have default.replication.factor 1" in said
