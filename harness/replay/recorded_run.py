@@ -29,6 +29,7 @@ from ebbtide.scenario.references import UnknownTopic
 from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.write import SCENARIO
+from ebbtide.shown_text import plural
 from ebbtide.untrusted.parquet import read_rows
 from harness.runner.gates import broker_state_after
 
@@ -163,12 +164,21 @@ def load_run(folder: Path) -> LoadedRun:
             where=str(folder),
             next=list_records(folder),
         )
+    scenario, steps = scenario_to_repeat(folder / SCENARIO, manifest.kafka_name), tuple(read_steps(record) or ())
+    if others := [one for one in steps if one.index >= len(scenario.steps)]:
+        raise UsageError(
+            "the record has steps that its scenario.toml does not have, so it cannot be repeated",
+            where=str(folder),
+            got=f"step {others[0].index}, {others[0].step}",
+            allowed=f"{plural(len(scenario.steps), 'step')}, counted from 0",
+            next=f"ebbtide analyze {shlex.quote(str(folder))}",
+        )
     verdict = read_verdict(record)
     return LoadedRun(
         folder=folder,
         manifest=manifest,
-        scenario=scenario_to_repeat(folder / SCENARIO, manifest.kafka_name),
-        steps=tuple(read_steps(record) or ()),
+        scenario=scenario,
+        steps=steps,
         timeline=Record(record, manifest).timeline,
         verdict=None if verdict == unfinished_verdict(manifest.run_id) else verdict,
     )

@@ -160,6 +160,14 @@ def test_a_step_on_a_topic_that_a_test_made_is_refused_with_what_runs_it_again(c
         load_run(copy)
 
 
+def test_a_record_with_steps_that_its_scenario_does_not_have_is_refused(copy: Path) -> None:
+    steps = read_steps(RecordFolder(copy)) or []
+    write_steps(RecordFolder(copy), [*steps, msgspec.structs.replace(steps[-1], index=len(steps))])
+    with pytest.raises(UsageError, match="the record has steps that its scenario") as refused:
+        load_run(copy)
+    assert refused.value.next == f"ebbtide analyze {copy}"
+
+
 def test_a_watch_of_somebody_elses_cluster_is_refused(copy: Path) -> None:
     manifest = msgspec.structs.replace(read_manifest(RecordFolder(copy)), watch=WatchFacts())
     write_manifest(RecordFolder(copy), manifest)
