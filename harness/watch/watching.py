@@ -228,9 +228,10 @@ class _Watch:
         self._look_at_log()
 
     def _watch(self, workload: Workload) -> None:
+        runs = "" if self.request.runs == Path("runs") else f" --runs {shlex.quote(str(self.request.runs))}"
         self.display.note(
-            f"watching for {self.request.duration_s:g} s; to note what you do: ebbtide watch mark TEXT; to end: "
-            "ebbtide watch end"
+            f"watching for {self.request.duration_s:g} s; to note what you do: `ebbtide watch mark{runs} TEXT`; "
+            f"to end: `ebbtide watch end{runs}`"
         )
         until_s = time.monotonic() + self.request.duration_s
         while time.monotonic() < until_s and not self.marks.is_ended:

@@ -307,6 +307,11 @@ def test_a_setting_that_kafka_refuses_is_named_with_its_line_and_the_topic_is_no
     ]
 
 
+ONE_BROKER = WatchedCluster(
+    brokers={1: "a:1"}, voters=(), features={}, kafka="4.3.1", is_assumed=False, release_how="as you said"
+)
+
+
 class _Display:
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -319,10 +324,6 @@ class _Display:
 def test_an_interrupted_watch_says_that_it_deleted_its_topic_or_that_it_could_not(
     is_deleted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = WatchedCluster(
-        brokers={1: "a:1"}, voters=(), features={}, kafka="4.3.1", is_assumed=False, release_how="as you said"
-    )
-
     def undo(_: object) -> bool:
         if not is_deleted:
             raise HarnessError("no broker deleted the topic")
@@ -333,7 +334,7 @@ def test_an_interrupted_watch_says_that_it_deleted_its_topic_or_that_it_could_no
 
     monkeypatch.setattr("cluster.host.ledger.ledgers_dir", lambda: tmp_path / "ledger")
     monkeypatch.setattr("cluster.watched.watch_topic.WatchTopic.undo", undo)
-    monkeypatch.setattr(watching, "probe_cluster", lambda *_: cluster)
+    monkeypatch.setattr(watching, "probe_cluster", lambda *_: ONE_BROKER)
     monkeypatch.setattr(OwnTopics, "_ask_for", lambda *_: None)
     monkeypatch.setattr(OwnTopics, "check_rights", interrupt)
     display = _Display()
@@ -356,3 +357,13 @@ def test_a_release_that_no_watch_knows_is_refused_before_a_broker_is_asked(
     assert main(["watch", *where, "--kafka", "1.0.0"]) == ExitCode.USAGE
     assert "Kafka before 3.3" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(("runs", "option"), [("runs", ""), ("my runs", " --runs 'my runs'")])
+def test_the_commands_for_a_watch_that_goes_on_name_the_folder_of_its_record(runs: str, option: str) -> None:
+    display = _Display()
+    request = WatchRequest(bootstrap=("a:1",), duration_s=0.0, runs=Path(runs))
+    watch = watching._Watch(request, ONE_BROKER, display)  # type: ignore[arg-type]
+    watch.marks = SimpleNamespace(is_ended=True, entries=[], poll=lambda: False)  # type: ignore[assignment]
+    watch._watch(None)  # type: ignore[arg-type]
+    assert f"`ebbtide watch mark{option} TEXT`; to end: `ebbtide watch end{option}`" in display.notes[0]
