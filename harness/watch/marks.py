@@ -79,12 +79,13 @@ def watch_going_on(runs: Path) -> RecordFolder:
         one for one in map(RecordFolder, records_of(runs)) if is_going(one) and read_manifest(one).runtime == FOREIGN
     ]
     if len(going) != 1:
+        folder = str(going[0] if going else runs)
         raise UsageError(
             "no watch goes on here" if not going else "several watches go on here",
             where=str(runs),
             got=", ".join(map(str, going)) or None,
             allowed="one watch, or its record by --runs RUN",
-            next=f"--runs {shlex.quote(str(going[0]))}" if going else "ebbtide watch --bootstrap HOST:PORT --for 30m",
+            next=("" if going else "ebbtide watch --bootstrap HOST:PORT --for 30m ") + f"--runs {shlex.quote(folder)}",
         )
     return going[0]
 

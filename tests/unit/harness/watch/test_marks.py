@@ -209,3 +209,9 @@ def test_an_input_without_an_end_is_refused(
     told = capsys.readouterr().err
     assert "the input is too large" in told
     assert "where:   stdin" in told
+
+
+def test_a_mark_without_a_watch_names_the_folder_that_was_given(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no watch goes on here") as caught:
+        watch_going_on(tmp_path)
+    assert str(caught.value.next).endswith(f" --runs {tmp_path}")
