@@ -93,8 +93,9 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     `is_whole`: the nodes are all that the cluster has. `on_one_host`: and they run on one machine. `rolls`: they get
     new containers one after the other. `topics` were seen on a cluster, `planned` are asked for. `levels` are the
     metadata.versions that a broker supports, `releases` have two or three numbers. `broker_configs` are dynamic configs
-    by broker; those of None are of all brokers. `assumed` is what the user says, by the names of `--assume`.
-    `misspelled` has sentences on names that nothing reads, each with the file, service or resource.
+    by broker; those of None are of all brokers. `unread` says what of the cluster a file leaves out. `assumed` is what
+    the user says, by the names of `--assume`. `misspelled` has sentences on names that nothing reads, each with the
+    file, service or resource.
     """
 
     nodes: tuple[DescribedNode, ...] = ()
@@ -108,6 +109,7 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     releases: tuple[str, ...] = ()
     broker_configs: dict[int | None, dict[str, str]] = {}
     notes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     assumed: dict[str, str] = {}
     misspelled: tuple[tuple[str, str], ...] = ()
 
@@ -181,6 +183,7 @@ def merged(facts: Sequence[FileFacts]) -> FileFacts:
         releases=tuple(dict.fromkeys(release for one in facts for release in one.releases)),
         broker_configs=configs,
         notes=tuple(dict.fromkeys(notes)),
+        unread=tuple(dict.fromkeys(note for one in facts for note in one.unread)),
     )
 
 

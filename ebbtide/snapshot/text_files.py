@@ -106,7 +106,7 @@ def read_listings(path: Path, text: str) -> Iterator[FileFacts]:
     yield from facts
     if uncounted := [name for name in partitions if name not in heads]:
         them = some_of(uncounted, 3)
-        yield FileFacts(notes=(f"{path.name} has no PartitionCount of {them}: there may be more partitions",))
+        yield FileFacts(unread=(f"{path.name} has no PartitionCount of {them}: there may be more partitions",))
     yield from (_section(heading, values, path.name) for heading, values in sections if heading is not None)
 
 
@@ -294,6 +294,7 @@ def snapshot_of(facts: FileFacts, paths: Sequence[Path]) -> ClusterSnapshot:
         controllers=voters,
         metadata_versions=levels,
         topics=topics,
+        notes=facts.unread,
         assumed=tuple(notes),
         kafka=kafka,
         unsaid=unsaid,

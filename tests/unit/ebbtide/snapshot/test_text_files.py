@@ -198,7 +198,7 @@ def test_danger_in_files_is_not_said_of_a_cluster_that_was_read(tmp_path: Path) 
     listing = "Topic: a\tPartition: 0\tLeader: 2\tReplicas: 1,2,3\tIsr: 2\n"
     features = FEATURES.replace("4.1-IV1", "4.3-IV0")
     advice = advise(read(tmp_path, topics=listing, features=features))
-    assert headline(advice).text == "1 partition in danger in these files"
+    assert headline(advice).text == "1 partition in danger in these files; topics.txt has no PartitionCount of a"
     assert advice.dangers[0].examples == ("a-0 (on brokers 1,2,3, ISR broker 2)",)
     whole = advise(read(tmp_path, topics=listing.replace("Isr: 2", "Isr: 1,2,3"), features=features))
     seen = "In these files, each listed partition has a leader, and all replicas in the ISR."

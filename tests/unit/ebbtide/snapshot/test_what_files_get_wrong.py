@@ -272,7 +272,7 @@ def test_a_line_that_no_listing_has_is_an_error_that_names_it(text: str, line: i
 
 
 def test_a_listing_without_the_number_of_partitions_may_lack_some(tmp_path: Path) -> None:
-    assert any("no PartitionCount of orders" in one for one in read(tmp_path, file=LISTING.partition("\n")[2]).assumed)
+    assert any("no PartitionCount of orders" in one for one in read(tmp_path, file=LISTING.partition("\n")[2]).notes)
 
 
 @pytest.mark.parametrize("deploy", ["", "    deploy: {replicas: 2}\n"])

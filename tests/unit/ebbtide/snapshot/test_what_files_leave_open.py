@@ -31,6 +31,7 @@ def read(folder: Path, **texts: str) -> ClusterSnapshot:
     ("texts", "code", "says"),
     [
         ({"topics": LISTING, "server": NODE + VOTERS}, 0, "Safe: "),
+        ({"topics": LISTING.partition("\n")[2], "server": NODE + VOTERS}, 2, "there may be more partitions"),
         ({"topics": LISTING}, 2, "nobody named the controllers, so their majority is unknown"),
         ({"server": NODE + VOTERS}, 2, "3 topics are unknown: no file lists the partitions"),
         ({"server": NODE.replace("factor=3", "factor=1") + VOTERS}, 1, "has no leader then"),
