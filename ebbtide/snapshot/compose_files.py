@@ -281,6 +281,8 @@ def _release_of(service: _Service) -> Iterator[str]:
 def _misspelled(service: _Service) -> Iterator[tuple[str, str]]:
     """Yield sentences on what neither compose nor the image reads, although it was probably meant."""
     yield from misspelled_keys(service.values.table, ("image", "environment", "volumes", "deploy"), service.name)
+    if service.values.at("profiles").content is not None:
+        yield "the key profiles was not read: the service counts as one that runs", service.name
     for key in service.environment:
         bare = _property(key, "KAFKA_").removeprefix("cfg.")
         meant = bare if bare in BROKER_DEFAULTS else meant_setting(bare, "node")
@@ -295,8 +297,6 @@ def _notes_of(service: _Service) -> Iterator[str]:
         yield f"the env_file of {service.name} was not read: settings there are not known"
     if service.values.at("extends").content is not None:
         yield f"what {service.name} extends was not read: settings there are not known"
-    if service.values.at("profiles").content is not None:
-        yield f"{service.name} runs only where its profiles are on: it counts as a node here"
     if service.mounted is None and any(True for _ in _mounts(service.values)):
         yield f"{service.name} mounts a server.properties, which was not read: give it beside this file"
     for key, value in service.environment.items():

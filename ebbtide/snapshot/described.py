@@ -171,12 +171,14 @@ def merged(facts: Sequence[FileFacts]) -> FileFacts:
             runs, written = (node, other) if node.in_force else (other, node)
             by_id[node.id] = msgspec.structs.replace(written, properties=runs.properties, in_force=True)
     nodes = [*by_id.values(), *(node for node in nodes if node.id is None)]
+    topics = [topic for one in facts for topic in one.topics]
+    listed: dict[str, SnapshotTopic] = {}  # a topic that is listed twice in the same words is one
     return FileFacts(
         nodes=tuple(nodes),
         is_whole=any(one.is_whole for one in facts),
         on_one_host=[one.on_one_host for one in facts if one.nodes] == [True],
         rolls=any(one.rolls for one in facts),
-        topics=tuple(topic for one in facts for topic in one.topics),
+        topics=tuple(one for one in topics if listed.setdefault(one.name, one) is one or listed[one.name] != one),
         planned=tuple(planned.values()),
         features=features,
         levels=min((one.levels for one in facts if one.levels is not None), key=max, default=None),

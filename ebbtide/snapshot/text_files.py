@@ -121,7 +121,7 @@ def _topics(
 ) -> Iterator[SnapshotTopic]:
     """Yield the topics; one with fewer partitions than its line counts is wrong."""
     for name in dict.fromkeys((*heads, *partitions)):
-        found, configs = tuple(partitions.get(name, ())), dict[str, str]()
+        found, configs = tuple(dict.fromkeys(partitions.get(name, ()))), dict[str, str]()
         if name in heads:
             line, columns = heads[name]
             count = columns.get("PartitionCount", "")
@@ -220,7 +220,7 @@ def describe_files(paths: Sequence[Path], assumed: Mapping[str, str] | None = No
         content = _read(path)
         kind = what_is(content)
         if kind in LISTINGS:
-            facts += read_listings(path, content.decode("utf-8-sig", "replace"))
+            facts += read_listings(path, content.decode("utf-8", "replace").replace("\ufeff", ""))
         elif kind == SERVER_PROPERTIES:
             alike = sum(one.name == path.name for one in paths)
             name = path.name if alike == 1 else str(path)

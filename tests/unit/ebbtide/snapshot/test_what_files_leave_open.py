@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.advise.advice import advise
+from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot
 from ebbtide.snapshot.planned import NEXT_TOPIC
 from ebbtide.snapshot.text_files import describe_files, snapshot_of
@@ -109,7 +110,7 @@ def test_brokers_that_share_a_log_directory_and_those_of_a_profile_are_noted(tmp
 """
     said = read(tmp_path, file=text.replace("SUB", "x")).assumed
     assert "k1, k2 have one log directory, a:/x: only the first of them that locks it starts" in said
-    assert "k2 runs only where its profiles are on: it counts as a node here" in said
+    assert "in k2: the key profiles was not read: the service counts as one that runs" in said
     other = text.replace("{<<: *node,", "{<<: *node, environment: {KAFKA_LOG_DIRS: /data/y},")
     assert not any("one log directory" in one for one in read(tmp_path, file=other.replace("SUB", "x")).assumed)
 
@@ -148,3 +149,14 @@ def test_planned_topics_are_placed_on_racks_in_turn(racks: str, factor: int, tog
     most = max(max([racks[one - 1] for one in row.replicas].count(rack) for rack in racks) for row in topic.partitions)
     assert most == together
     assert {row.leader for row in topic.partitions} == {at for at, _ in enumerate(racks, 1)}
+
+
+def test_a_listing_that_is_there_twice_is_read_once(tmp_path: Path) -> None:
+    """Also where each of the files that somebody put together began with a mark of its encoding."""
+    once = read(tmp_path, topics=LISTING)
+    marked = f"\ufeff{LISTING}\ufeff{LISTING}"
+    assert read(tmp_path, topics=marked, more=LISTING).topics == once.topics
+    with pytest.raises(UsageError, match="do not describe a real cluster"):
+        read(tmp_path, topics=LISTING, more=LISTING.replace("Isr: 1,2,3", "Isr: 1,2"))
+    with pytest.raises(UsageError, match="do not describe a real cluster"):
+        read(tmp_path, topics=LISTING + LISTING.replace("Isr: 1,2,3", "Isr: 1,2"))
