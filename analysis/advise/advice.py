@@ -10,8 +10,8 @@ from packaging.version import Version
 from analysis.advise.advised import AdvisedGroup, AdvisedLine
 from analysis.advise.answers import STATES_MAX, ModelDesk
 from analysis.advise.assumption import KAFKA, Assumption, level_in_words, parse_assumption
-from analysis.advise.controllers import controllers_note
 from analysis.advise.danger import DangerNow, LastHolder, bring_back, dangers_now, last_holders
+from analysis.advise.down import controllers_note
 from analysis.advise.events import event_for, fixed_events
 from analysis.advise.groups import (
     TopicGroup,

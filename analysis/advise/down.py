@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from analysis.advise.answers import STATES_MAX
-from analysis.advise.controllers import majority_of
 from analysis.advise.groups import (
     broker_level,
     brokers_in_words,
@@ -33,6 +32,7 @@ from analysis.spec.model.machine import Machine
 from analysis.spec.model.words import DATA_BITS, Data
 from analysis.spec.variants import VARIANTS
 from ebbtide.errors import UsageError
+from ebbtide.shown_text import plural
 from ebbtide.snapshot.model import ClusterSnapshot, SnapshotPartition
 
 _WHERE = "--down"
@@ -151,8 +151,8 @@ def ask_down(
             leaderless.append(name)
         elif now.is_acked and not then.is_acked:
             refused.append(name)
-        for what, risk in then.risks.items():
-            if risk == "loses" and now.risks[what] != "loses":
+        for what, risk in then.risks.items() if live - down else ():
+            if risk == "loses" and now.risks[what] != "loses" and settings.rf > 1:
                 at_risk.setdefault(ONE_MORE[what], []).append(name)
             if risk == "unknown":
                 unknown.setdefault(f"too many states to say what follows if {ONE_MORE[what]}", []).append(name)
@@ -188,9 +188,34 @@ def _quorum(snapshot: ClusterSnapshot, down: AnySet[int]) -> tuple[Risk, str | N
     are = f"{brokers_in_words(gone)} {'is a controller' if len(gone) == 1 else 'are controllers'}, too"
     counted = f"{left} of {len(voters)} controllers" if left else "no controller"
     rest = f"{are}; {counted} {'are' if left > 1 else 'is'} left"
-    if left >= majority_of(voters):
+    if left >= _majority_of(voters):
         return "survives", f"{rest}, enough if all of them run"
     return "loses", f"{rest}: no leader is elected, and no metadata changes"
+
+
+def _majority_of(voters: Sequence[int]) -> int:
+    """Return how many voters elect a controller and commit metadata."""
+    return len(voters) // 2 + 1
+
+
+def controllers_note(snapshot: ClusterSnapshot) -> str:
+    """Return how many controllers may be down, and be empty."""
+    voters = snapshot.controllers
+    if not voters:
+        return "nobody named the controllers, so nothing is said about them"
+    combined = set(voters) & {one.id for one in snapshot.brokers}
+    each = "each also a broker" if len(voters) > 1 else "also a broker"
+    kind = f", {each}" if combined == set(voters) else f", {len(combined)} also brokers" if combined else ""
+    need = _majority_of(voters)
+    spare = len(voters) - need
+    down = f"{spare} may be down" if spare else "none may be down"
+    empty = "one may return empty while the others are up to date; " if spare else ""
+    lost = (
+        f"{need} that return empty may elect each other, and all topics are gone"
+        if need > 1
+        else ("if it returns empty, all topics are gone")
+    )
+    return f"{plural(len(voters), 'controller')}{kind}: {down}; {empty}{lost}"
 
 
 def _not_searched(partition: SnapshotPartition, rf: int) -> str | None:

@@ -59,7 +59,7 @@ def explain(record: Record, subject: Subject) -> Life:
     anomalies = anomalies_of(record, subject.value)
     reads = list(find_rows(record, "polls", value=subject.value))
     final_reads = [row for row in reads if row.values["consumer"] == manifest.final_consumer]
-    fate = fate_of(evident, manifest, verdict, subject, anomalies, places, final_reads)
+    fate = fate_of(evident, verdict, subject, anomalies, places, final_reads)
     return Life(
         value=subject.value,
         partition=str(subject.at),
@@ -70,7 +70,7 @@ def explain(record: Record, subject: Subject) -> Life:
         tone=fate.tone,
         events=events_of(record, subject, reads, manifest),
         places=places,
-        reasons=reasons_of(evident, manifest, verdict, subject, anomalies, places, fate),
+        reasons=reasons_of(evident, verdict, subject, anomalies, places, fate),
         unknown=_unknown(manifest, record, places, [*fate.unknown, *undecided_elections(evident, subject, fate)]),
         others=subject.others,
     )
@@ -78,8 +78,9 @@ def explain(record: Record, subject: Subject) -> Life:
 
 def _unknown(manifest: Manifest, record: Record, places: Sequence[ReplicaPlace], more: Sequence[str]) -> list[str]:
     """Return what the record cannot say about this record, in sentences."""
-    found = list(more)
-    found += [f"the record has no table {name}" for name in sorted(record.timeline.missing)]
+    found = [*more, *(gap.why for gap in record.gaps)]
+    others = record.timeline.missing - {gap.part for gap in record.gaps}
+    found += [f"the record has no table {name}" for name in sorted(others)]
     if record.log_losses is None:
         found.append(record.why_disks_unknown)
     if manifest.final_consumer is None:

@@ -20,7 +20,6 @@ from analysis.record.record import Record
 from analysis.sentences.elections import transition
 from analysis.sentences.words import MEANING, acks
 from ebbtide.journal.payload import value_in_words
-from ebbtide.record.manifest import Manifest
 from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.verdict import Loss, Verdict
 from ebbtide.rules.table import ABORTED_READ, ANOMALIES, DUPLICATE, LOST
@@ -61,7 +60,6 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
 
 def fate_of(
     evident: EvidentRecord,
-    manifest: Manifest,
     verdict: Verdict,
     subject: Subject,
     anomalies: Sequence[TableRow],
@@ -81,6 +79,8 @@ def fate_of(
         return Fate(name=name, tone=tone, headline=f"{who} {text}", final_reads=reads, unknown=unknown)
 
     there = "it is in the final log" if reads else "it is not in the final log"
+    is_open = not reads and evident.record.why_not_whole(("polls",)) is not None
+    there = "whether it is in the final log is not known" if is_open else there
     if sent["txn_outcome"] == "aborted":
         read = "; a consumer with read_committed read it, which is a fault" if ABORTED_READ in kinds else ""
         acked = "" if sent["status"] == "acked" else f" was never acked ({_answer(sent)}), and"
@@ -98,9 +98,11 @@ def fate_of(
         return fate("acks-0", "good" if reads else "open", f"was sent with acks=0, which no broker acks; {there}.")
     if sent["status"] != "acked":
         return fate("never-acked", "good", f"was never acked ({_answer(sent)}), so it is no loss; {there}.")
-    if manifest.final_consumer is None:
+    if is_open:
+        return fate("not-known", "open", f"was acked, and is in no row that is left of the final read: {there}.")
+    if evident.record.manifest.final_consumer is None:
         return fate("not-known", "open", "was acked; whether it is lost is not known, as there was no final read.")
-    final = manifest.final_offsets.get(str(subject.at))
+    final = evident.record.manifest.final_offsets.get(str(subject.at))
     if not reads and final is not None and subject.offset is not None and subject.offset < final.log_start:
         return fate("below-start", "open", "was acked; its offset is below the start of the final log (retention).")
     if not reads and not any(place.has_it for place in places):
@@ -173,7 +175,6 @@ def _lost_range(subject: Subject, details: dict[str, Any]) -> LostRange:
 
 def reasons_of(
     evident: EvidentRecord,
-    manifest: Manifest,
     verdict: Verdict,
     subject: Subject,
     anomalies: Sequence[TableRow],
@@ -183,7 +184,7 @@ def reasons_of(
     """Return the reasoning, a step after the other: promise, commitment, end, elections, clause."""
     reasons = [_promise(subject), *_transaction(subject)]
     reasons += _commitment(anomalies, fate)
-    reasons.append(_end(manifest, subject, fate))
+    reasons.append(_end(evident.record, subject, fate))
     reasons += _listings(anomalies)
     reasons += _elections(evident, subject, fate, places)
     reasons += _histories(fate, evident.record)
@@ -268,7 +269,8 @@ def _commitment(anomalies: Sequence[TableRow], fate: Fate) -> list[Reason]:
     return [Reason(text=text, place=next(row.place for row in anomalies if row.values["kind"] == LOST))]
 
 
-def _end(manifest: Manifest, subject: Subject, fate: Fate) -> Reason:
+def _end(record: Record, subject: Subject, fate: Fate) -> Reason:
+    manifest = record.manifest
     final = manifest.final_offsets.get(str(subject.at))
     if manifest.final_consumer is None or final is None:
         return Reason(text="No final read of its partition exists.", place="manifest.json, final_offsets")
@@ -280,6 +282,9 @@ def _end(manifest: Manifest, subject: Subject, fate: Fate) -> Reason:
         offsets = ", ".join(f"{row.values['offset']:,}" for row in fate.final_reads)
         text = f"{when}, the final read ({log}) returned it at offset {offsets}."
         return Reason(text=text, place=fate.final_reads[0].place)
+    if record.why_not_whole(("polls",)) is not None:
+        text = f"{when}, the final read saw {log}. Some of its rows are missing, perhaps that of this record."
+        return Reason(text=text, place="manifest.json, final_offsets")
     return Reason(
         text=f"{when}, the final read ({log}) did not return it.",
         place=f"manifest.json, final_offsets; no row of the final read in polls/ (consumer {manifest.final_consumer})",

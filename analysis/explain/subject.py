@@ -57,6 +57,7 @@ def subject_of_value(record: Record, value: int) -> Subject:
     """Return the record with this value. Raises `UsageError` when no producer sent it."""
     sent = next(find_rows(record, "sends", value=value), None)
     if sent is None:
+        _require_rows(record, str(value))
         raise UsageError(
             "no producer of this run sent a record with this value",
             where=str(record),
@@ -81,6 +82,7 @@ def subject_at(record: Record, at: TopicPartition, offset: int) -> Subject:
     values = _values_at(record, at, offset)
     if not values:
         _require_partition(record, at, f"{at}:{offset}")
+        _require_rows(record, f"{at}:{offset}")
         raise UsageError(
             "nobody sent, acked or read a record at this offset",
             where=str(record),
@@ -121,6 +123,13 @@ def _values_at(record: Record, at: TopicPartition, offset: int) -> list[int]:
     place: dict[str, Any] = {"topic": at.topic, "partition": at.partition, "offset": offset}
     rows = (row for table in ("sends", "polls", "replicas") for row in find_rows(record, table, **place))
     return list(dict.fromkeys(row.values["value"] for row in rows if row.values["value"] is not None))
+
+
+def _require_rows(record: Record, got: str) -> None:
+    """Raise `UsageError` if rows on records are missing: then nobody knows what was sent."""
+    if (why := record.why_not_whole(("sends", "polls"))) is not None:
+        what, next_ = "no row that is left says who sent this", f"ebbtide analyze {shlex.quote(str(record))}"
+        raise UsageError(what, where=str(record), got=f"{got}; {why}", next=f"{next_}    (says what is unknown then)")
 
 
 def _require_partition(record: Record, at: TopicPartition, got: str) -> None:

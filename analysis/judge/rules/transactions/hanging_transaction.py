@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.judge.rules.transactions.verification import asked_no_coordinator
 from analysis.reconcile.model import GroupsOfKind, HangingTransaction
 from analysis.reconcile.work import Work, items_of
 from analysis.record.groups import BITS
@@ -33,13 +32,18 @@ from analysis.spark.sql import DataFrame, F
 from analysis.spark.tables import RecordTables
 from ebbtide.coverage_fact import Fact
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.manifest import STILL_S
+from ebbtide.record.manifest import STILL_S, Manifest
 from ebbtide.record.tables import schema_of_rows
 
 _SENT = ("producer", "txn", "txn_outcome", "status", "sent_ns")
 _HANGING = schema_of_rows("""
     run int32 topic string partition int32 last_stable int64 high_watermark int64 final_consumer int32
 """)
+
+
+def asked_no_coordinator(manifest: Manifest) -> bool:
+    """Whether an older Ebbtide made the record, which keeps its outcome: its final read asked no coordinator."""
+    return manifest.final_transactions is None and manifest.final_consumer is not None
 
 
 def why_unknown(facts: Facts) -> str | None:

@@ -7,13 +7,40 @@ what its coordinator knew of it.
 
 from __future__ import annotations
 
+import msgspec
+from packaging.version import InvalidVersion, Version
+
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause, Finding, Judged, client_row, finding
 from analysis.judge.rules.lossy import why_lossy
 from analysis.judge.rules.transactions import hanging_transaction
-from analysis.judge.rules.transactions.verification import asked_no_coordinator, why_unverified
 from analysis.reconcile.model import HangingTransaction
+from analysis.record.record import Record
 from analysis.record.whole import OF_LOSSES
+from ebbtide.releases.first_with import TRANSACTION_VERIFICATION
+
+VERIFICATION = "transaction.partition.verification.enable"
+"""The broker property by which a leader asks the coordinator whether a transaction is open."""
+
+
+def why_unverified(record: Record) -> str | None:
+    """Return why leaders did not ask the coordinators before they appended (KIP-890); None if all always did."""
+    older = [kafka for kafka in record.manifest.release_path if not _has_verification(kafka)]
+    if older:
+        return f"Kafka {older[0] or 'of an unknown release'} does not verify transactions (KIP-890, from 3.6.0 on)"
+    known = record.readable_scenario
+    properties = {} if known is None else known.cluster.broker_properties
+    if properties.get(VERIFICATION, "true") != "true":
+        return f"the scenario sets {VERIFICATION} = {properties[VERIFICATION]}"
+    changed = [step for step in record.split_steps or () if VERIFICATION in str(msgspec.json.encode(step), "utf-8")]
+    return f"step {changed[0].index} sets {VERIFICATION}" if changed else None
+
+
+def _has_verification(kafka: str) -> bool:
+    try:
+        return Version(kafka) >= TRANSACTION_VERIFICATION
+    except InvalidVersion:
+        return False
 
 
 def _check(judged: Judged) -> Finding:
@@ -34,7 +61,7 @@ def _check(judged: Judged) -> Finding:
 
 def _applies(judged: Judged) -> bool:
     transactional = any(one.transactional for one in judged.record.manifest.producers.values())
-    return transactional and not asked_no_coordinator(judged.record.manifest)
+    return transactional and not hanging_transaction.asked_no_coordinator(judged.record.manifest)
 
 
 RULE = Clause(

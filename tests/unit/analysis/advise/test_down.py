@@ -6,9 +6,8 @@ import msgspec
 import pytest
 from made_snapshots import ELR, brokers, cluster, topic
 
-from analysis.advise.controllers import controllers_note
 from analysis.advise.danger import last_holders
-from analysis.advise.down import ONE_MORE, DownAnswer, ask_down, parse_down
+from analysis.advise.down import ONE_MORE, DownAnswer, ask_down, controllers_note, parse_down
 from analysis.advise.release import release_of
 from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot
@@ -78,6 +77,16 @@ def test_a_flushed_record_is_not_at_risk_by_a_power_loss() -> None:
 def test_the_last_replica_takes_the_leader_along() -> None:
     answer = down(on("3.9", 1, 1), "1")
     assert (answer.says, answer.leaderless, answer.already) == ("not safe", ("a-0",), ())
+
+
+def test_what_one_replica_loses_is_not_listed_where_it_does_not_lead_either() -> None:
+    eligible = {"leader": -1, "isr": (), "elr": (1,)}
+    answer = down(cluster("4.3", topic("a", 1, 1, partition=eligible), features={ELR: 1}), "1")
+    assert (answer.says, answer.at_risk, answer.already) == ("safe", {}, ("a-0",))
+
+
+def test_no_other_broker_can_fail_where_all_are_down() -> None:
+    assert down(on("3.9", 3, 2), "1,2,3").at_risk == {}
 
 
 def test_a_partition_without_a_replica_there_is_not_asked_about() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from judge_records import Story, healthy_story, last_replica_standing, ns
 from records import as_record
+from replay_records import RUNS
 
 from analysis.explain.life import explain
 from analysis.explain.subject import nothing_to_explain, subject_of_value
@@ -16,6 +18,7 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.files import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, failure_keys
 from ebbtide.record.own_producers import OwnProducer
+from ebbtide.record.sums import write_sums
 from ebbtide.record.tables import TABLES
 from ebbtide.record.verdict import Counts, read_judgement, unfinished_verdict, write_verdict
 from harness.cli.main import main
@@ -118,3 +121,26 @@ def test_a_record_without_its_anomalies_is_judged_first(tmp_path: Path, capsys: 
         said = capsys.readouterr().err
         assert "verdict.json counts anomalies, and anomalies/ is missing" in said
         assert f"next:    ebbtide analyze {record}\n" in said
+
+
+@pytest.mark.parametrize("gone", ["polls", "sends"])
+def test_what_missing_rows_would_say_of_a_record_is_not_known(
+    gone: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = tmp_path / "record"
+    shutil.copytree(RUNS / "last-replica-standing-4.3.1", record)
+    write_sums(RecordFolder(record))
+    assert main(["explain", str(record), "t-0:5"]) == 0
+    assert "is safe" in capsys.readouterr().out
+    for path in (record / gone).iterdir():
+        path.unlink()
+    code, said = main(["explain", str(record), "t-0:5"]), capsys.readouterr()
+    if gone == "polls":
+        assert code == 0
+        assert "was acked, and is in no row that is left of the final read: whether" in said.out
+        assert "polls/consumer-0.parquet is missing, but the run left it (SHA256SUMS)" in " ".join(said.out.split())
+        assert "Some of its rows are missing, perhaps that of this record." in said.out
+    else:
+        assert code == 4
+        assert "no row that is left says who sent this" in said.err
+        assert f"next:    ebbtide analyze {record} " in said.err

@@ -9,7 +9,7 @@ import pytest
 from judge_records import Story, by_name
 from records import as_record
 
-from analysis.judge.rules.transactions.verification import VERIFICATION, why_unverified
+from analysis.judge.rules.transactions.no_hanging_transaction import VERIFICATION, why_unverified
 from analysis.reconcile.model import HangingTransaction
 from ebbtide.record.manifest import FOREIGN, FinalTransactions, ProducerSetup, WatchFacts
 from ebbtide.record.verdict import AnomalyCount, Verdict
