@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ebbtide.pytest_plugin.kafka_cluster import Chaos, KafkaCluster
     from ebbtide.pytest_plugin.run_record import RunRecord
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 __all__ = [
     "Chaos",
