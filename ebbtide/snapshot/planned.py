@@ -65,16 +65,17 @@ def release_in(facts: FileFacts) -> tuple[str | None, tuple[int, int] | None, tu
     return exact, levels, unsaid, notes
 
 
-def voters_of(facts: FileFacts) -> tuple[int, ...] | None:
-    """Return the ids of the controllers; none if no broker is one, and None if no file says who is."""
+def voters_of(facts: FileFacts, brokers: Collection[int] = ()) -> tuple[int, ...] | None:
+    """Return the ids of the controllers; none if no broker is one, by its file, and None if no file says who is."""
     for node in facts.nodes:
         named = node.properties.get("controller.quorum.voters", "").split(",")
         voters = [one.partition("@")[0].strip() for one in named]
         if all(map(is_number, voters)):
             return tuple(sorted(map(int, voters)))
-    ids = [one.id for one in facts.controllers if one.id is not None]
-    are_apart = not facts.controllers and all("process.roles" in one.properties for one in facts.nodes)
-    return tuple(sorted(ids)) if facts.nodes and (are_apart or (ids and facts.is_whole)) else None
+    if facts.is_whole and (ids := [one.id for one in facts.controllers if one.id is not None]):
+        return tuple(sorted(ids))
+    apart = {one.id for one in facts.brokers if "process.roles" in one.properties and CONTROLLER not in one.roles}
+    return () if brokers and apart.issuperset(brokers) else None
 
 
 def brokers_of(ids: Sequence[int], facts: FileFacts) -> tuple[tuple[SnapshotBroker, ...], list[str]]:

@@ -284,7 +284,7 @@ def snapshot_of(facts: FileFacts, paths: Sequence[Path]) -> ClusterSnapshot:
     notes += said
     kafka, levels, unsaid, said = release_in(facts)
     notes += said
-    voters = voters_of(facts)
+    voters = voters_of(facts, ids)
     snapshot = ClusterSnapshot(
         snapshot_version=SNAPSHOT_VERSION,
         taken_at=OF_FILES,
@@ -301,7 +301,7 @@ def snapshot_of(facts: FileFacts, paths: Sequence[Path]) -> ClusterSnapshot:
         is_planned=not facts.topics,
         on_one_host=facts.on_one_host,
         rolls=facts.rolls,
-        knows_controllers=voters is not None and {*voters} <= {one.id for one in facts.controllers},
+        knows_controllers=bool(voters) and {*voters} <= {one.id for one in facts.controllers},
     )
     check_snapshot(snapshot, ", ".join(map(str, paths)))
     return snapshot

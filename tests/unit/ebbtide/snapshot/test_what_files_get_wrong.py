@@ -164,7 +164,16 @@ def test_a_broker_may_go_if_a_listing_has_its_partitions_and_its_file_says_that_
     assert "their majority is unknown; files with process.roles say who they are" in " ".join(
         capsys.readouterr().out.split()
     )
-    assert main(["advise", str(tmp_path / "listing"), str(tmp_path / "server"), *asked]) == 0
+    # The file of broker 1 says nothing of broker 2.
+    assert main(["advise", str(tmp_path / "listing"), str(tmp_path / "server"), *asked]) == 2
+    servers = [tmp_path / f"server-{one}" for one in (1, 2, 3, 9)]
+    for server, role in zip(servers, ("broker", "broker", "broker", "controller"), strict=True):
+        number = server.name.removeprefix("server-")
+        server.write_text(NODE.replace("id=1", f"id={number}").replace("roles=broker", f"roles={role}"))
+    snapshot = snapshot_of(describe_files([tmp_path / "listing", *servers[:3]]), [tmp_path / "listing"])
+    assert (snapshot.controllers, snapshot.knows_controllers) == ((), False)
+    for files in (servers[:3], servers):
+        assert main(["advise", str(tmp_path / "listing"), *map(str, files), *asked]) == 0
 
 
 def test_values_in_force_count_above_dynamic_ones(tmp_path: Path) -> None:
