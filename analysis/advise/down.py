@@ -199,7 +199,7 @@ def _majority_of(voters: Sequence[int]) -> int:
 
 
 def controllers_note(snapshot: ClusterSnapshot) -> str:
-    """Return how many controllers may be down, and be empty."""
+    """Return how many controllers may be down, and be empty, by the rules of Raft: the model has no controllers."""
     voters = snapshot.controllers
     if not voters:
         return "nobody named the controllers, so nothing is said about them"

@@ -256,7 +256,7 @@ def _disks_of(service: _Service, node: DescribedNode, role: str, in_memory: Coll
         over = ((to, source) for to, source in volumes if f"{directory}/".startswith(f"{to}/"))
         to, source = next(over, ("", ""))
         is_kept = source and source not in in_memory
-        found[directory] = f"{source}:{directory.removeprefix(to)}" if is_kept else None
+        found[directory] = f"{source}{directory.removeprefix(to)}" if is_kept else None
     return found
 
 

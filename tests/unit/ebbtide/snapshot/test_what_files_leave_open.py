@@ -109,7 +109,7 @@ def test_brokers_that_share_a_log_directory_and_those_of_a_profile_are_noted(tmp
   k2: {<<: *node, profiles: [more]}
 """
     said = read(tmp_path, file=text.replace("SUB", "x")).assumed
-    assert "k1, k2 have one log directory, a:/x: only the first of them that locks it starts" in said
+    assert "k1, k2 have one log directory, a/x: only the first of them that locks it starts" in said
     assert "in k2: the key profiles was not read: the service counts as one that runs" in said
     other = text.replace("{<<: *node,", "{<<: *node, environment: {KAFKA_LOG_DIRS: /data/y},")
     assert not any("one log directory" in one for one in read(tmp_path, file=other.replace("SUB", "x")).assumed)
