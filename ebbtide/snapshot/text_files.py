@@ -301,7 +301,7 @@ def snapshot_of(facts: FileFacts, paths: Sequence[Path]) -> ClusterSnapshot:
         is_planned=not facts.topics,
         on_one_host=facts.on_one_host,
         rolls=facts.rolls,
-        knows_controllers=bool(voters) and {*voters} <= {one.id for one in facts.controllers},
+        knows_controllers=voters is not None and set() < {*voters} <= {one.id for one in facts.controllers},
     )
     check_snapshot(snapshot, ", ".join(map(str, paths)))
     return snapshot
