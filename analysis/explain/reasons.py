@@ -78,9 +78,9 @@ def fate_of(
     def fate(name: Name, tone: Literal["bad", "good", "open"], text: str, *unknown: str) -> Fate:
         return Fate(name=name, tone=tone, headline=f"{who} {text}", final_reads=reads, unknown=unknown)
 
-    there = "it is in the final log" if reads else "it is not in the final log"
     is_open = not reads and evident.record.why_not_whole(("polls",)) is not None
-    there = "whether it is in the final log is not known" if is_open else there
+    unread = "whether it is in the final log is not known" if is_open else "it is not in the final log"
+    there = "it is in the final log" if reads else unread
     if sent["txn_outcome"] == "aborted":
         read = "; a consumer with read_committed read it, which is a fault" if ABORTED_READ in kinds else ""
         acked = "" if sent["status"] == "acked" else f" was never acked ({_answer(sent)}), and"
